@@ -23,12 +23,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 from benchmarks.timing import paired
 from ivqa.data.dataset import VQADataset
 from ivqa.metrics import meteor_nltk
-from ivqa.ranking import (
-    BleuRanker,
-    CiderRanker,
-    MeteorRanker,
-    RougeLRanker,
-)
+from ivqa.ranking import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker
 from ivqa.ranking.text_metrics import TextMetricRanker
 from ivqa.ranking.text_metrics.ranker import pool_scores
 from ivqa.scenes import ScenesDataset

@@ -42,7 +42,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "metrics.captions.meteor": (),
     "metrics.captions.ngrams": (),
     "metrics.captions.rouge_l": (),
-    "metrics.captions.text_state": (),
     "metrics.diversity": (),
     "metrics.captions.best_match": (),
     "metrics.bootstrap": (),
@@ -53,7 +52,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "encoders.whitened": ("encoders/test_whitened.py",),
     "ranking.pools": ("ranking/test_bqd_answers.py", "ranking/test_bqd.py"),
     "ranking.bqd_files": ("ranking/test_bqd_files.py", "ranking/test_bqd.py"),
-    "ranking.bqd_merging": ("ranking/test_bqd_merging.py",),
     "ranking.bqd_ranking": ("ranking/test_bqd.py", "ranking/test_bqd_merging.py"),
     "ranking.deduplication": ("ranking/test_deduplication.py",),
     "ranking.question_rankers": (

@@ -33,6 +33,7 @@ from ivqa.runs.vocabularies import Vocabularies
 from ivqa.scenes import ScenesDataset, parse
 from ivqa.store.weights import load_into, write_weights
 from ivqa.terminal import terminal
+from ivqa.text.vocabulary import Vocabulary
 
 CONF = Path(__file__).parents[1] / "conf"
 TOLERANCE = 0.01
@@ -253,7 +254,7 @@ def _features(context: RunContext, features: ConceptFeatures) -> FeatureStore:
 def _load(part: RunContext) -> tuple[Any, VQADataModule]:
     """A module with its released weights, whether or not they fit the configuration."""
     released: Released = catalogue()[part.cfg.model.name]
-    words = Vocabularies.of(released.component())
+    words = Vocabularies(Vocabulary([]), Vocabulary([])).restored(released.component())
     module = build_module(replace(part, cfg=_without_parts(part.cfg)), words)
     load_into(module, released.weights(), released.file, released.name)
     return module.eval(), part.datamodule(words, module)

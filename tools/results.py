@@ -23,9 +23,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from ivqa.device import fastest_dtype
 from ivqa.errors import UserError
 from ivqa.provenance import FILE as PROVENANCE
-from ivqa.provenance import commit_of, seeds_of, this_machine, versions
+from ivqa.provenance import commit_of, versions
 from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_json, read_yaml, write_json, write_text
 from ivqa.sweeps.multirun import distinguishing
@@ -306,6 +309,26 @@ def _run(project: Project, command: str, own: Path, directory: Path) -> bool:
             check=False,
         )
     return done.returncode == 0
+
+
+def this_machine() -> str:
+    """Cores, the widest vectors, and whether models are trained in bfloat16."""
+    able = torch.backends.cpu.get_cpu_capability()
+    precision = "bfloat16" if fastest_dtype() is torch.bfloat16 else "float32"
+    return f"{os.cpu_count()} cores with {able}, {precision}"
+
+
+def seeds_of(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The seeds of jobs, ascending; 1 is the default of conf/run.yaml.
+
+    >>> seeds_of([{"overrides": ["model=mlb", "seed=3"]}, {"overrides": ["model=mlb"]}])
+    [1, 3]
+    """
+    chosen = [
+        [str(item).removeprefix("seed=") for item in job["overrides"] if str(item)[:5] == "seed="]
+        for job in jobs
+    ]
+    return sorted({int(seeds[-1]) if seeds else 1 for seeds in chosen})
 
 
 if __name__ == "__main__":

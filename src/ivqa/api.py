@@ -57,11 +57,7 @@ probability."""
 
 
 class LoadedGenerator:
-    """A trained question generator; `ivqa.load` returns it.
-
-    Args:
-        model: The generator with its features.
-    """
+    """A trained question generator; `ivqa.load` returns it."""
 
     def __init__(self, model: PictureModel) -> None:
         self.model = model
@@ -98,8 +94,7 @@ class LoadedGenerator:
             if value < 1:
                 raise UserError(f"{name}={value} must be at least 1")
         questioner = self.model.questioner
-        known = self.model.context.dataset.split("train").main_answers
-        check_answer(answer, questioner.answer_words, known)
+        check_answer(answer, questioner.answer_words, self.model.context.dataset)
         batch = self.model.read(read_picture(image))
         return likely_questions(
             questioner,
@@ -113,11 +108,7 @@ class LoadedGenerator:
 
 
 class LoadedAnswerer:
-    """A VQA model; `ivqa.load_vqa` returns it.
-
-    Args:
-        model: The VQA model with its features.
-    """
+    """A VQA model; `ivqa.load_vqa` returns it."""
 
     def __init__(self, model: PictureModel) -> None:
         self.model = model
@@ -129,14 +120,7 @@ class LoadedAnswerer:
         return None if known is None else list(known.answers)
 
     def answer(self, image: Picture, questions: Sequence[str]) -> list[str]:
-        """Answers questions about one picture.
-
-        Args:
-            image: A path, a PIL image, or a uint8 array (height, width, 3).
-            questions: N questions.
-
-        Returns:
-            N answers.
+        """Answers N questions about one picture (a path, a PIL image, or a uint8 array).
 
         Raises:
             UserError: The picture cannot be read.
@@ -171,11 +155,7 @@ class LoadedAnswerer:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a model believes about pictures; `ivqa.diagnose` returns it.
-
-    Attributes:
-        found: The beliefs as the commands have them.
-    """
+    """What a model believes about pictures; `ivqa.diagnose` returns it."""
 
     found: PictureDiagnosis
 
@@ -224,9 +204,6 @@ def diagnose(
         name: The name of the model on the page.
         seed: Of the random numbers.
 
-    Returns:
-        The beliefs, the figures and the page.
-
     Raises:
         UserError: A picture cannot be read, or the model returns no answer.
 
@@ -269,9 +246,6 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
         **overrides: Values by key, as on the command line: artifacts="store", or
             **{"data.root": "folder"}.
 
-    Returns:
-        The generator.
-
     Raises:
         UserError: The source holds no question generator that reads images, or a value is invalid.
     """
@@ -293,9 +267,6 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
             "mlb"; a run of diagnose.py gives the model that was diagnosed.
         **overrides: Values by key, as for `load`: **{"model.path": "folder"} for a model of
             transformers.
-
-    Returns:
-        The VQA model.
 
     Raises:
         UserError: The source holds no VQA model, or a value is invalid.

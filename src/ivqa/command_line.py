@@ -24,14 +24,13 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from ivqa.config.choices import config_folders, search_path
+from ivqa.config.choices import choices_page, config_folders, search_path
 from ivqa.config.error_messages import (
     describe,
     is_disk_error,
     is_user_error,
     place_in_own_code,
 )
-from ivqa.config.help_page import choices_page
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
 from ivqa.config.path_keys import command_paths, command_sentences, is_path
 from ivqa.config.short_forms import expanded, key_of
@@ -56,10 +55,6 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     and so is one of the user's own code, with its place; IVQA_TRACEBACK=1 adds the traceback. Any
     other error is a bug and shows its traceback. Exits with status 130 after SIGINT (Ctrl-C) and
     143 after SIGTERM, as shells and clusters expect.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
     """
     keep_freed_memory()
     given = sys.argv[1:]
@@ -76,14 +71,13 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         if place:
             _stop(f"{place}; this is your own code, and IVQA_TRACEBACK=1 shows the traceback", 1)
         if by_user:
-            resumed = _path(given, "resume")
-            stored = resumed if isinstance(error, HydraException) and not begun else None
+            stored = _resumed(given) if isinstance(error, HydraException) and not begun else None
             absent = absent_component(stored) if stored else None
             told = absent or describe(
                 error, sys.argv[1:], conf_dir=conf_dir, config_name=config_name
             )
             if stored and not absent:
-                told += needs_folder(Path(stored), config_name, given)
+                told += needs_folder(stored, config_name, given)
             hint = f"; then continue with: {continues[0]}" if continues else ""
             _stop(told + hint if is_disk_error(error) else told, 1)
         _stop(f"{type(error).__name__}: this is a bug in ivqa, please report it with the above", 1)
@@ -142,8 +136,8 @@ def _overrides(
         from ivqa.sweeps.sweep_files import with_sweep
 
         arguments = with_sweep(arguments, folders, config_name)
-    if (resumed := _path(arguments, "resume")) not in (None, "null"):
-        check_command(Path(str(resumed)), config_name)
+    if run_dir := _resumed(arguments):
+        check_command(run_dir, config_name)
     own = with_multirun(arguments, conf_dir)
     arguments = command_line(own, folders)
     arguments = [
@@ -156,10 +150,6 @@ def _overrides(
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     """Checks and completes the configuration and runs its task.
-
-    Args:
-        cfg: The composed configuration.
-        conf_dir: The folder of configuration files.
 
     Returns:
         The headline metric of the task, for sweepers.
@@ -191,14 +181,11 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
 
 def _check_resumed(cfg: DictConfig, own: Sequence[str], conf_dir: Path) -> None:
     """Checks what a resumed run sets, since it may come from elsewhere; `own` is the user's."""
-    resume = _path(own, "resume")
-    if resume in (None, "null"):
-        return
-    from ivqa.config.stored_runs import check_stored, own_settings
+    if run_dir := _resumed(own):
+        from ivqa.config.stored_runs import check_stored, own_settings
 
-    settings = own_settings(map(quoted_path, own))
-    folders = config_folders(conf_dir, own)
-    check_stored(cfg, f"resume={resume}", Path(str(resume)), folders, settings)
+        settings = own_settings(map(quoted_path, own))
+        check_stored(cfg, f"resume={run_dir}", run_dir, config_folders(conf_dir, own), settings)
 
 
 def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
@@ -215,27 +202,18 @@ def with_multirun(arguments: list[str], conf_dir: Path) -> list[str]:
 
 
 def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str]:
-    """Translates the arguments of a command to Hydra's overrides.
+    """Translates the arguments of a command to Hydra's overrides, with quoted paths.
 
     `resume=DIR` restores the overrides of that run, before the new ones, and its directory. With
     -m, `output_dir=DIR` is the directory of the sweep, with one numbered folder for each job.
-
-    Args:
-        arguments: Arguments of the command line.
-        folders: The user's folders of configuration files.
-
-    Returns:
-        The overrides, with paths quoted for Hydra (`quoted_path`).
 
     Raises:
         UserError: DIR holds no run, or no checkpoint to continue from.
     """
     multirun = bool({"-m", "--multirun"} & set(arguments))
-    resume = _path(arguments, "resume")
-    if resume not in (None, "null"):
+    if run_dir := _resumed(arguments):
         from ivqa.config.stored_runs import check_links, stored_overrides
 
-        run_dir = Path(str(resume))
         if (run_dir / "multirun.yaml").is_file():
             raise UserError(
                 f"resume={run_dir} is a sweep; give its command again, with output_dir={run_dir}"
@@ -277,13 +255,6 @@ def quoted_path(argument: str, *, multirun: bool = False) -> str:
     null stay unchanged, with their quotes and escapes, and so do lists. With -m a comma separates
     the values of a sweep; such a path then needs its own quotes: "ckpt='a,b'". `~/` becomes the
     home directory.
-
-    Args:
-        argument: An argument of the command line.
-        multirun: Whether the command line has -m.
-
-    Returns:
-        The override with a quoted value, or unchanged.
 
     >>> quoted_path("data.root=/data/a=b [1]"), quoted_path("model=mlb"), quoted_path("ckpt='a b'")
     ("data.root='/data/a=b [1]'", 'model=mlb', "ckpt='a b'")
@@ -330,6 +301,12 @@ def _path(arguments: Iterable[str], key: str) -> str | None:
     """The value of the last override of `key`, without Hydra's quotes; None without one."""
     values = [item.split("=", 1)[1] for item in arguments if "=" in item and key_of(item) == key]
     return (_text(values[-1]) or values[-1]) if values else None
+
+
+def _resumed(arguments: Iterable[str]) -> Path | None:
+    """The run directory of resume=."""
+    value = _path(arguments, "resume")
+    return None if value in (None, "null") else Path(str(value))
 
 
 def _text(value: str) -> str | None:

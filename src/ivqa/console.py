@@ -5,7 +5,7 @@ import signal
 import sys
 
 from ivqa.command_line import entry_point
-from ivqa.config.folder import conf_dir
+from ivqa.config.choices import conf_dir
 
 COMMANDS = ("train", "evaluate", "diagnose")
 _COMMAND = "IVQA_COMMAND"  # of the processes that Lightning starts with the same arguments

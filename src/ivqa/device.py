@@ -8,7 +8,7 @@ import torch
 
 # Values of the environment variable ONEDNN_MAX_CPU_ISA, which limits oneDNN's instruction sets.
 _BELOW_AVX512 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"}
-_BELOW_BFLOAT16 = _BELOW_AVX512 | {"AVX512_CORE", "AVX512_CORE_VNNI"}
+_BELOW_BFLOAT16 = {"AVX512_CORE", "AVX512_CORE_VNNI"}
 
 
 def uses_avx512() -> bool:
@@ -17,11 +17,8 @@ def uses_avx512() -> bool:
     The processor must support it, and the environment variables ATEN_CPU_CAPABILITY and
     ONEDNN_MAX_CPU_ISA must not disable it (tests set them to emulate other processors).
     """
-    return _aten_uses_avx512() and _onednn_limit() not in _BELOW_AVX512
-
-
-def _aten_uses_avx512() -> bool:
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    capability = torch.backends.cpu.get_cpu_capability()
+    return capability.startswith("AVX512") and _onednn_limit() not in _BELOW_AVX512
 
 
 def _onednn_limit() -> str:
@@ -40,7 +37,7 @@ def fastest_dtype(device: str = "cpu") -> torch.dtype:
     """
     if device != "cpu":
         return torch.bfloat16
-    if not _aten_uses_avx512() or _onednn_limit() in _BELOW_BFLOAT16:
+    if not uses_avx512() or _onednn_limit() in _BELOW_BFLOAT16:
         return torch.float32
     # Missing in torch 2.11: then the answer is float32.
     able: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -48,9 +45,5 @@ def fastest_dtype(device: str = "cpu") -> torch.dtype:
 
 
 def on_cpu(accelerator: str) -> bool:
-    """Whether a Lightning trainer computes on the CPU.
-
-    Args:
-        accelerator: The trainer's argument, such as "cpu", "gpu" or "auto".
-    """
+    """Whether a Lightning trainer with this argument ("cpu", "gpu", "auto") computes on the CPU."""
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())

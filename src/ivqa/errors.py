@@ -22,14 +22,10 @@ class LimitReached(UserError):
 
 
 def reason_of(error: Exception) -> str:
-    """What an error of a library says, in one line for a message to the user.
+    """What an error of a library says, in one line of at most 300 characters for the user.
 
-    Args:
-        error: The error.
-
-    Returns:
-        At most 300 characters, without addresses of objects in memory, and without the advice of
-        PyTorch to load the file with `weights_only=False`, which would run code in it.
+    Addresses of objects in memory are left out, and the advice of PyTorch to load the file with
+    `weights_only=False`, which would run code in it.
 
     >>> reason_of(OSError("cannot identify image file <_io.BytesIO object at 0x7fa4>"))
     'cannot identify image file'

@@ -17,11 +17,7 @@ _PROBE_SECONDS = 5.0
 def hub_answers(name: str) -> bool:
     """Whether the hub responds for a model; loading itself would retry for half a minute.
 
-    Args:
-        name: Hub id of the model, such as "google/siglip2-base-patch16-224".
-
-    Returns:
-        True also where the hub refuses the model; loading reports the refusal better.
+    True also where the hub refuses the model; loading reports the refusal better.
     """
     try:
         HfApi().model_info(name, timeout=_PROBE_SECONDS)
@@ -37,30 +33,16 @@ def check_hub_id(
     example: str,
     make: str = "write a model and its processor there with save_pretrained",
 ) -> None:
-    """Checks that a text may be a hub id, and is not meant to be a folder.
+    """Raises UserError where a text, for which no folder exists, is a path and no hub id.
 
-    Args:
-        name: The text, for which no folder exists.
-        example: A hub id, for the message.
-        make: What makes such a folder, for the message.
-
-    Raises:
-        UserError: It looks like a path.
+    The message gives an example, and how to `make` such a folder.
     """
     if Path(name).exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise UserError(f"there is no folder '{name}'; {make}, or pass a hub id such as {example}")
 
 
 def check_revision(path: str, revision: str | None) -> None:
-    """Checks that a revision belongs to a hub id.
-
-    Args:
-        path: A folder or a hub id.
-        revision: The branch, tag or commit; None for none.
-
-    Raises:
-        UserError: A revision is given for a folder.
-    """
+    """Raises UserError where a revision (branch, tag or commit) is given for a folder."""
     if revision is not None and Path(path).is_dir():
         raise UserError(
             f"revision={revision} names a version on the hub, but '{path}' is a folder; leave "
@@ -69,14 +51,9 @@ def check_revision(path: str, revision: str | None) -> None:
 
 
 def note_commit(path: str, revision: str | None) -> str | None:
-    """Adds a model to the record of the run, with its commit.
+    """Adds a loaded model to the record of the run, with its commit, which it returns.
 
-    Args:
-        path: A folder, or a hub id whose config.json was loaded.
-        revision: The branch, tag or commit of a hub id; None for "main".
-
-    Returns:
-        The commit; None for a folder outside of the cache of the hub.
+    The commit is None for a folder outside of the cache of the hub. A revision of None is "main".
     """
     folder: Path | None = Path(path).resolve()
     if not Path(path).is_dir():

@@ -14,10 +14,9 @@ from ivqa.errors import UserError
 
 @cache
 def plug_ins() -> dict[str, Path]:
-    """Finds the installed plug-ins, without importing them.
+    """Finds the folders of configuration files of installed plug-ins, without importing them.
 
-    Returns:
-        By the name of the package, in alphabetic order, its folder of configuration files.
+    They come by the name of the package, in alphabetic order.
 
     Raises:
         UserError: An entry point names no package, or one without a folder conf/.
@@ -43,11 +42,7 @@ def plug_ins() -> dict[str, Path]:
 
 
 def is_of_plug_in(module: str) -> bool:
-    """Whether a module belongs to a plug-in.
-
-    Args:
-        module: A dotted name.
-    """
+    """Whether a module, by its dotted name, belongs to a plug-in."""
     return module.partition(".")[0] in {package.partition(".")[0] for package in plug_ins()}
 
 

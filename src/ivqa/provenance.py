@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -31,8 +31,6 @@ class Record:
     """What a command did.
 
     Attributes:
-        command: The command line.
-        model: The name of the model; None for a command without one.
         started: When it began, in UTC.
         models: The models that it loaded, by name, with the commit of the hub or the digest of
             their weights; None where neither is known, as of a served model.
@@ -54,13 +52,7 @@ _current = Record()  # of this process: a process runs one command at a time
 
 
 def begin(program: str, overrides: Sequence[str], model: str | None) -> None:
-    """Begins the record of a command.
-
-    Args:
-        program: The name of the program, such as "evaluate.py".
-        overrides: Its arguments.
-        model: The name of the model; None for a command without one.
-    """
+    """Begins the record of a command: program ("evaluate.py"), its arguments and its model."""
     global _current
     _current = Record(shlex.join(["python", program, *overrides]), model)
 
@@ -83,31 +75,17 @@ def note_model(path: str, revision: str | None = None) -> None:
 
 
 def note_training(revision: str, seconds: float, ended: float) -> None:
-    """Adds the training of a model to the record.
-
-    Args:
-        revision: The digest of the weights.
-        seconds: How long the model was trained.
-        ended: When the training ended, in seconds since 1970.
-    """
+    """Adds the training of a model: digest of its weights, seconds, end in seconds since 1970."""
     _current.training[revision] = (seconds, ended)
 
 
 def note_questions(number: int) -> None:
-    """Adds to the number of questions that VQA models answered.
-
-    Args:
-        number: How many.
-    """
+    """Adds to the number of questions that VQA models answered."""
     _current.questions_asked += number
 
 
 def write(run_dir: Path) -> None:
-    """Writes provenance.json.
-
-    Args:
-        run_dir: The run directory.
-    """
+    """Writes provenance.json into the run directory."""
     record = asdict(_current)
     clock = record.pop("_clock")
     content = {
@@ -122,11 +100,7 @@ def write(run_dir: Path) -> None:
 
 
 def line() -> str:
-    """Summarises the record for the foot of a page.
-
-    Returns:
-        One line: version and commit, models with their revisions, questions, date and machine.
-    """
+    """Summarises the record for the foot of a page: origin, models, questions, date and machine."""
     models = [
         name + (f" at {revision[:12]}" if revision else "")
         for name, revision in _current.models.items()
@@ -181,17 +155,6 @@ def gpu_model() -> str | None:
     return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
 
 
-def this_machine() -> str:
-    """Cores, the widest vectors, and whether models are trained in bfloat16."""
-    import torch
-
-    from ivqa.device import fastest_dtype
-
-    able = torch.backends.cpu.get_cpu_capability()
-    precision = "bfloat16" if fastest_dtype() is torch.bfloat16 else "float32"
-    return f"{os.cpu_count()} cores with {able}, {precision}"
-
-
 def versions() -> str:
     """Versions of Python and of the packages that compute the numbers."""
     numbers = [f"{name} {number}" for name, number in _versions().items()]
@@ -203,16 +166,3 @@ def _versions() -> dict[str, str]:
 
     # With the build of torch, which its metadata lack.
     return {name: version(name) for name in _PACKAGES} | {"torch": str(torch.__version__)}
-
-
-def seeds_of(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The seeds of jobs, ascending; 1 is the default of conf/run.yaml.
-
-    >>> seeds_of([{"overrides": ["model=mlb", "seed=3"]}, {"overrides": ["model=mlb"]}])
-    [1, 3]
-    """
-    chosen = [
-        [str(item).removeprefix("seed=") for item in job["overrides"] if str(item)[:5] == "seed="]
-        for job in jobs
-    ]
-    return sorted({int(seeds[-1]) if seeds else 1 for seeds in chosen})

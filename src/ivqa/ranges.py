@@ -129,9 +129,6 @@ def one_of(names: Callable[[], Iterable[str]], what: str) -> AfterValidator:
         names: Returns the allowed names; called at validation, since they may depend on what is
             installed.
         what: Describes the names in the error message, such as "an architecture".
-
-    Returns:
-        A validator to put into `Annotated[str, ...]`.
     """
 
     def known(name: str) -> str:

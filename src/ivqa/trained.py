@@ -44,14 +44,7 @@ class ImageEncoder(nn.Module):
         self.learning_rate_scale = learning_rate_scale
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        """Computes the features of images.
-
-        Args:
-            pixels: RGB images (M, 3, H, W), uint8.
-
-        Returns:
-            Features by name, float32, each with M rows.
-        """
+        """Computes float32 features by name, with M rows each, of uint8 RGB images (M, 3, H, W)."""
         # In training, normalisation over a batch needs all of its images at once.
         parts = [pixels] if self.training else pixels.split(_IMAGES_PER_PASS)
         found = []
@@ -95,9 +88,6 @@ class TrainedModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Builds the optimiser and the scheduler.
-
-        Returns:
-            The optimiser alone if there is no scheduler, else both as Lightning expects them.
 
         Raises:
             ValueError: The module was built without an optimiser.
@@ -154,11 +144,7 @@ class TrainedModule(pl.LightningModule):
 
 @contextmanager
 def evaluation_mode(*networks: nn.Module | None) -> Iterator[None]:
-    """Switches networks to evaluation mode, without dropout, and restores their modes afterwards.
-
-    Args:
-        *networks: The networks; None is left out.
-    """
+    """Switches networks to evaluation mode, without dropout; restores their modes afterwards."""
     present = [network for network in networks if network is not None]
     modes = [network.training for network in present]
     for network in present:
@@ -197,9 +183,7 @@ def network_settings(network: Callable[..., Any]) -> dict[str, Any]:
 def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
     """Checks that a checkpoint was trained with the words, answers and features of a module.
 
-    Args:
-        stored: `component` of the checkpoint; None if it has none.
-        own: `component` of the module.
+    `stored` is `component` of the checkpoint, `own` that of the module.
 
     Raises:
         UserError: They differ, or `stored` is None.
@@ -217,12 +201,9 @@ def check_same_inputs(stored: Mapping[str, Any] | None, own: Mapping[str, Any]) 
 def check_same_encoder(
     component: Mapping[str, Any], encoder: ImageEncoder | None, source: str
 ) -> None:
-    """Checks that a checkpoint was trained with the image encoder of a module.
+    """Checks that a checkpoint was trained with the image encoder of a module; None is no encoder.
 
-    Args:
-        component: The description of the trained module in the checkpoint.
-        encoder: The encoder of the module that loads it; None without one.
-        source: Names the checkpoint in messages.
+    `component` describes the trained module, and `source` names the checkpoint in messages.
 
     Raises:
         UserError: One of the two has no encoder, or their settings differ.
@@ -245,10 +226,7 @@ def check_same_encoder(
 def check_same_network(stored: Mapping[str, Any], given: Mapping[str, Any], source: str) -> None:
     """Checks that a network factory agrees with the network of a checkpoint.
 
-    Args:
-        stored: `network_settings` of the trained network.
-        given: `network_settings` of the factory; its arguments may be a part of the stored ones.
-        source: Path of the checkpoint, for messages.
+    Both are `network_settings`; the arguments that are given may be a part of the stored ones.
 
     Raises:
         UserError: The class or an argument differs.

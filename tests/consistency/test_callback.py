@@ -27,7 +27,7 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
 from ivqa.errors import UserError
 from ivqa.logic import Contradiction, Implication, Suspicion
-from ivqa.report import consistency_sentences
+from ivqa.report.pages.consistency_page import consistency_sentences
 from ivqa.text.answers import AnswerVocabulary
 
 # Image, question, answers of ten annotators; their accuracies of the model's answers are 1, 0,

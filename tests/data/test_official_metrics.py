@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from ivqa.data import DataError, VQADataset
 from ivqa.metrics import vqa_accuracies
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa.scores import score_answers, score_choices
 
 CONF = Path(__file__).parents[2] / "conf" / "data"

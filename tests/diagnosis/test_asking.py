@@ -3,6 +3,8 @@
 import itertools
 import math
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -188,13 +190,15 @@ def test_the_marginal_of_the_answers_is_the_sum_over_all_questions(
 
 
 def test_an_unknown_answer_is_refused_with_the_nearest_ones() -> None:
-    words, known = Vocabulary(["yes", "no", "dark", "red"]), ["yes", "dark red", "yes", "no"]
-    check_answer("Dark red", words, known)
+    words = Vocabulary(["yes", "no", "dark", "red"])
+    train = SimpleNamespace(main_answers=["yes", "dark red", "yes", "no"])
+    data: Any = SimpleNamespace(split={"train": train}.get)
+    check_answer("Dark red", words, data)
     with pytest.raises(UserError, match=r"know the word 'yess'; did you mean yes\?"):
-        check_answer("yess", words, known)
+        check_answer("yess", words, data)
     with pytest.raises(UserError, match=r"know the word 'drak'; did you mean dark red"):
-        check_answer("drak red", words, known)
+        check_answer("drak red", words, data)
     with pytest.raises(UserError, match=r"know the word 'zzz'; frequent are yes, dark red, no"):
-        check_answer("zzz", words, known)
+        check_answer("zzz", words, data)
     with pytest.raises(UserError, match="answer ' ': the generator needs at least one word"):
-        check_answer(" ", words, known)
+        check_answer(" ", words, data)

@@ -280,7 +280,7 @@ def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
         (["images=FOLDER", "compare=[FOLDER]"], "compare= is not read beside images="),
         (["images=FOLDER/empty"], "this folder has no image files"),
         (["images=FOLDER/bad"], "broken.png"),
-        (["images=FOLDER/good", "model=ivqa_rl"], "model=ivqa_rl is trained on a data set; leave"),
+        (["images=FOLDER/good", "model=ivqa_rl"], "those of model=ivqa_rl are not; leave model="),
         (["images=FOLDER/good", "max_questions=0"], "max_questions=0"),
         (["images=FOLDER/good", "oracle=true"], "the name of"),
     ],

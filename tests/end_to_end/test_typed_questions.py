@@ -8,7 +8,7 @@ import numpy as np
 
 from ivqa.data import VQADataset
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import read_bqd
+from ivqa.ranking.bqd_files import read_bqd
 from ivqa.text.duplicates import unique_questions
 
 from .conftest import Run, metrics_of

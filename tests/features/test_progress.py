@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from ivqa.features.progress import TrainingProgress, tracked
+from ivqa.features.concept_training import TrainingProgress
+from ivqa.features.decoding import tracked
 
 
 def test_tracked_items_are_unchanged() -> None:
@@ -15,7 +16,7 @@ def test_the_line_shows_steps_and_epochs_and_ends_with_the_training() -> None:
         estimated_stepping_batches=20, global_step=5, current_epoch=1, max_epochs=4
     )
     module: Any = None
-    progress = TrainingProgress("training the concept predictor")
+    progress = TrainingProgress()
     progress.on_train_start(trainer, module)  # a resumed training
     assert progress._line is not None
     (task,) = progress._line.tasks

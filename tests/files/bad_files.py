@@ -23,7 +23,7 @@ from ivqa.data.vqa_json import VQASplit, read_split
 from ivqa.diagnosis import Belief, apply_annotations, read_beliefs
 from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.errors import UserError
-from ivqa.ranking import read_bqd
+from ivqa.ranking.bqd_files import read_bqd
 from ivqa.runs.checkpoints import load_checkpoint
 from ivqa.runs.run_directory import read_metrics
 from ivqa.scenes import SceneOracle

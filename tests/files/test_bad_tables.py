@@ -9,8 +9,8 @@ import pytest
 from bad_files import refused
 from omegaconf import OmegaConf
 
-from ivqa.ranking import read_bqd, write_parquet
-from ivqa.robustness import NoiseRecords
+from ivqa.ranking.bqd_files import read_bqd, write_parquet
+from ivqa.robustness.records import NoiseRecords
 from ivqa.store.arrays import load_array, load_arrays
 from ivqa.tasks.compare import compare
 

@@ -19,7 +19,8 @@ from ivqa.encoders.encoder import stored_rows
 from ivqa.features import FeatureStore
 from ivqa.features.extraction import build_store, extract
 from ivqa.features.pictures import Network, Resize
-from ivqa.ranking import QuestionRanker, RandomRanker, Ranking
+from ivqa.ranking import RandomRanker, Ranking
+from ivqa.ranking.question_rankers import QuestionRanker
 from ivqa.robustness import BasicQuestionNoise
 from ivqa.scenes import generate_scenes
 from ivqa.store.checkpoint_io import AtomicCheckpointIO

@@ -31,7 +31,7 @@ from ivqa.generators import Beam, Greedy, Sampling, ask
 from ivqa.generators.transformers.lora import LowRankSettings
 from ivqa.generators.transformers.transformer import TransformerGenerator
 from ivqa.generators.transformers.transformer_module import TransformerModule
-from ivqa.text.vocabulary import EOS, UNK, Tokens
+from ivqa.text.vocabulary import EOS, UNK, Tokens, Vocabulary
 from ivqa.vlm.loading import load_pretrained
 from tiny_transformers import Pictures, tiny_blip2, tiny_paligemma, tiny_qwen
 
@@ -378,3 +378,11 @@ def test_scores_on_a_gpu_are_those_of_the_cpu(folder: Path) -> None:
     assert asked[0].text == asked[1].text
     loss = -there.network(batch().to("cuda")).log_likelihood.mean()
     loss.backward()
+
+
+def test_a_batch_of_words_that_a_model_does_not_know_is_refused(folder: Path) -> None:
+    network = TransformerGenerator(
+        question_words=Vocabulary([]), answer_words=Vocabulary([]), path=str(folder)
+    )
+    with pytest.raises(UserError, match="start from model=ivqa_transformer"):
+        network(batch())

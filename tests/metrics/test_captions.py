@@ -5,17 +5,14 @@
 
 import json
 import random
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 from nltk.stem import PorterStemmer
 from nltk.translate.meteor_score import single_meteor_score
 
 from ivqa.metrics import (
-    CaptionMetrics,
     CiderStatistics,
     bleu,
     cider,
@@ -102,37 +99,6 @@ def test_equals_the_library_on_real_questions(shared_data: Path, seed: int) -> N
     assert ours(hypotheses, references) == pytest.approx(
         reference_values(hypotheses, references), abs=1e-6
     )
-
-
-def test_batches_and_processes_are_accumulated() -> None:
-    hypotheses, references = made_up_pairs()
-    whole, first, second = CaptionMetrics(), CaptionMetrics(), CaptionMetrics()
-    whole.update(hypotheses, references)
-    first.update(hypotheses[:50], references[:50])
-    second.update(hypotheses[50:], references[50:])
-    # torchmetrics concatenates a "cat" state of two processes like this.
-    first.texts = torch.cat([*first.texts, *second.texts])
-    assert first.compute() == whole.compute()
-    assert whole.compute()["cider"] == pytest.approx(cider(hypotheses, references))
-
-
-def test_few_pairs_warn_once_per_metric_object() -> None:
-    metric = CaptionMetrics()
-    metric.update(["Is it?"], [["Is it?"]])
-    with pytest.warns(UserWarning, match="CIDEr of 1 pairs"):
-        metric.compute()
-    metric.update(["Why?"], [["Why?"]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        metric.compute()
-
-
-def test_the_metric_keeps_texts_unchanged() -> None:
-    metric = CaptionMetrics()
-    metric.update(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
-    alone = bleu(["", "Où est\0 l’étoile\1?"], [["Is it?", ""], ["Où est l’étoile?"]])
-    with pytest.warns(UserWarning, match="CIDEr of 2 pairs"):
-        assert metric.compute()["bleu1"] == alone[0]
 
 
 def test_perfect_and_disjoint_questions() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ivqa.metrics import QuestionDiversity, bleu, question_diversity, self_bleu
+from ivqa.metrics import bleu, question_diversity, self_bleu
 from ivqa.text.tokens import tokenise
 
 QUESTIONS = [
@@ -79,17 +79,3 @@ def test_self_bleu_uses_100_evenly_spaced_pairs() -> None:
     assert question_diversity([varied, copies] * 50)["self_bleu4"] == pytest.approx(0.5, abs=1e-6)
     many = question_diversity([varied] * 1000 + [copies] * 1000)["self_bleu4"]
     assert many == pytest.approx(0.5, abs=1e-6)
-
-
-def test_batches_are_accumulated() -> None:
-    metric = QuestionDiversity(["Is the star on the left red?"])
-    metric.update([QUESTIONS[:2], QUESTIONS[2:]])
-    metric.update([["Why?", "Why not?"]])
-    pairs = [QUESTIONS[:2], QUESTIONS[2:], ["Why?", "Why not?"]]
-    assert metric.compute() == question_diversity(pairs, ["Is the star on the left red?"])
-    metric.reset()
-    with (
-        pytest.warns(UserWarning, match="before the"),
-        pytest.raises(ValueError, match="at least one pair"),
-    ):
-        metric.compute()

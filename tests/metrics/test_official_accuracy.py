@@ -12,7 +12,7 @@ from official_rules import CONTRACTIONS, DIGIT_OF, KEPT, MARKS, official_score
 from ivqa.data import VQADataset
 from ivqa.data.results import read_results
 from ivqa.metrics import vqa_accuracies
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 from ivqa.text.answer_matching import VQA_2015, VQA_2018
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa.scores import score_answers

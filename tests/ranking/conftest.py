@@ -8,7 +8,8 @@ import pytest
 from toy_bqd import MAIN, POOL, MakeRanking
 
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import BQDRanking, LassoQuestionRanker
+from ivqa.ranking import LassoQuestionRanker
+from ivqa.ranking.bqd_ranking import BQDRanking
 
 
 @pytest.fixture

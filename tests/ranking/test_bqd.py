@@ -14,16 +14,9 @@ from toy_bqd import MAIN, POOL, MakeRanking, Watched, write
 from ivqa.data import DataError, VQADataset
 from ivqa.encoders.encoder import unit_rows
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import (
-    CosineRanker,
-    LassoQuestionRanker,
-    QuestionRanker,
-    RandomRanker,
-    Ranking,
-    general_questions,
-    scores_of,
-    write_records,
-)
+from ivqa.ranking import CosineRanker, LassoQuestionRanker, RandomRanker, Ranking, general_questions
+from ivqa.ranking.bqd_files import scores_of, write_records
+from ivqa.ranking.question_rankers import QuestionRanker
 from ivqa.tasks.rank import bqd_figures
 from ivqa.text.tokens import tokenise
 

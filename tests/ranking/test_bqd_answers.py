@@ -11,14 +11,8 @@ import pytest
 
 from ivqa.data import VQASplit
 from ivqa.errors import UserError
-from ivqa.ranking import (
-    read_bqd,
-    read_parquet,
-    with_answers,
-    with_main_answers,
-    write_parquet,
-    write_records,
-)
+from ivqa.ranking.bqd_files import read_bqd, read_parquet, write_parquet, write_records
+from ivqa.ranking.pools import with_answers, with_main_answers
 
 SPLITS = {
     "train": (["Is it red?", "Why?", "is it RED"], [["yes"] * 10, ["x", "y"], ["no"] * 10]),

@@ -10,16 +10,16 @@ import pytest
 from toy_bqd import MAIN, MakeRanking
 
 from ivqa.data import DataError, VQADataset
-from ivqa.ranking import (
-    general_questions,
-    questions_of_answer_type,
+from ivqa.ranking import general_questions, questions_of_answer_type
+from ivqa.ranking.bqd_files import (
     read_bqd,
     read_parquet,
+    read_table,
     scores_of,
     write_parquet,
     write_records,
+    write_table,
 )
-from ivqa.ranking.bqd_files import read_table, write_table
 
 
 def test_records_are_read_back_unchanged(make: MakeRanking, tmp_path: Path) -> None:

@@ -7,14 +7,10 @@ from toy_bqd import MakeRanking, write
 
 from ivqa.data import DataError
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import (
-    LassoQuestionRanker,
-    QuestionRanker,
-    RandomRanker,
-    merge_shards,
-    read_parquet,
-    write_parquet,
-)
+from ivqa.ranking import LassoQuestionRanker, RandomRanker
+from ivqa.ranking.bqd_files import read_parquet, write_parquet
+from ivqa.ranking.bqd_ranking import merge_shards
+from ivqa.ranking.question_rankers import QuestionRanker
 
 
 @pytest.mark.parametrize("num_shards", [2, 3, 6])

@@ -6,8 +6,9 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import Lasso
 
 from ivqa.encoders.tfidf import TfidfEncoder
-from ivqa.ranking import CosineRanker, LassoQuestionRanker, QuestionRanker, deduplication
+from ivqa.ranking import CosineRanker, LassoQuestionRanker, deduplication
 from ivqa.ranking.deduplication import near_duplicates
+from ivqa.ranking.question_rankers import QuestionRanker
 
 POOL = [f"what color is the {noun}" for noun in ("car", "bus", "cat", "dog", "tree", "house")]
 POOL += [f"how many {noun} are there" for noun in ("cars", "dogs", "trees")]

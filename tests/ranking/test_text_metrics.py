@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from ivqa.metrics import CiderStatistics, cider_scores, meteor_nltk
 from ivqa.metrics.captions import meteor
-from ivqa.ranking import (
-    BleuRanker,
-    CiderRanker,
-    MeteorRanker,
-    RougeLRanker,
-    score_ranking,
-)
+from ivqa.ranking import BleuRanker, CiderRanker, MeteorRanker, RougeLRanker, score_ranking
 from ivqa.ranking.text_metrics import TextMetricRanker
 from ivqa.store.identity import identity_of
 from ivqa.text.duplicates import duplicates_of

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ivqa.ranking import BQDRanking, RandomRanker, Ranking, write_parquet
+from ivqa.ranking import RandomRanker, Ranking
+from ivqa.ranking.bqd_files import write_parquet
+from ivqa.ranking.bqd_ranking import BQDRanking
 
 COLORS = ["red", "blue", "green", "yellow", "black", "white"]
 NOUNS = ["car", "bus", "cat", "dog", "tree"]

@@ -12,8 +12,9 @@ from browser import after, needs_chromium
 from ivqa.data import VQASplit
 from ivqa.data.images import ImageFiles
 from ivqa.diagnosis import Belief, Reasons
-from ivqa.report import BeliefPageModel, write_belief_page
 from ivqa.report.belief_data import MOST_BELIEFS
+from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.pages.belief_page import write_belief_page
 
 BASE = Belief(1, "yes", "Is it red?", 0.9, -3.0, 0.9, "rl", "adversarial", "oracle")
 WORDS = ["star", "heart", "cross", "circle", "square", "hexagon", "diamond", "dog", "cat", "bus"]

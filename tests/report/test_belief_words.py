@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ivqa.data import ClevrDataset, VQADataset, official_vqa
 from ivqa.diagnosis import Belief, Mistake, commonest_mistakes
-from ivqa.report import BeliefPageModel, summary, title_of
-from ivqa.report.belief_words import headline, mostly_illegal, sentence
+from ivqa.report.belief_words import BeliefPageModel, headline, mostly_illegal, sentence, summary
+from ivqa.report.model_names import title_of
 
 METRICS = {
     "vqa/accuracy": 0.807,

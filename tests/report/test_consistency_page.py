@@ -15,12 +15,12 @@ from ivqa.consistency import ImageConsistency
 from ivqa.consistency.records import JudgedAnswer
 from ivqa.data import VQASplit
 from ivqa.logic import Contradiction
-from ivqa.report import (
+from ivqa.report.pages.consistency_page import (
     consistency_rows,
     consistency_sentences,
-    print_metrics,
     write_consistency_page,
 )
+from ivqa.report.tables import print_metrics
 
 HOSTILE = "Is </script><script>document.title=1</script><b>it</b> there?"
 METRICS = {
@@ -164,7 +164,7 @@ def test_the_figures_in_sentences(known: bool) -> None:
     assert consistency_sentences(metrics, "MLB") == [
         "MLB answers 80% of 2,100 questions as its own answers imply.",
         "At least 4.1% (3.0% to 5.0%) of its 2,003 answers are wrong: they contradict others.",
-        "Of its 3 answers to questions of the data set, an estimated 20.0% (10.0% to 30.0%) are "
+        "Of its 3 answers to the questions asked first, an estimated 20.0% (10.0% to 30.0%) are "
         f"wrong{'; in truth 25.0%' if known else ''}.",
     ]
     doubtful = consistency_sentences(metrics | {"consistency/suspects": 0.41}, "MLB")

@@ -14,13 +14,10 @@ from PIL import Image
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
-from ivqa.report import (
-    BeliefPageModel,
-    ToAnnotate,
-    write_annotation_page,
-    write_belief_page,
-    write_contact_sheet,
-)
+from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.contact_sheet import write_contact_sheet
+from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
+from ivqa.report.pages.belief_page import write_belief_page
 from ivqa.report.tables import write_table
 
 HOSTILE = "</script></title><script>alert(1)</script><img src=x onerror=alert(1)>\"'><b>"

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from ivqa.data import VQASplit
-from ivqa.report import NoisePageModel, write_noise_page
-from ivqa.robustness import NoiseRecords
+from ivqa.report.pages.noise_page import write_noise_page
+from ivqa.robustness.records import NoiseRecords
 
 QUESTIONS = [["Is it red?", "Is it blue?", "How many?", "Is it big?"]]
 QUESTIONS.append([f"{text} Is it old?" for text in QUESTIONS[0]])
@@ -33,7 +33,7 @@ OTHER = _records(["yes", "no", "3", "a"], ["yes", "no", "3", "a"])
 def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
     split = _split(["yes/no"] * 4)
     page = tmp_path / "robustness.html"
-    models = [NoisePageModel("MLB", MODEL), NoisePageModel("B & C", OTHER)]
+    models = [("MLB", MODEL), ("B & C", OTHER)]
     write_noise_page(page, "Noise", models, split)
     text = page.read_text()
     plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text.split("</style>")[1]))

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from ivqa.metrics import RScore
-from ivqa.report import print_noise_curve
+from ivqa.report.tables import print_noise_curve
 
 
 def _metrics(**more: float) -> dict[str, float]:

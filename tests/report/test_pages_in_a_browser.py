@@ -10,7 +10,9 @@ import pytest
 from browser import EXPORT, after, loaded, needs_chromium, title
 from ivqa.data import VQASplit
 from ivqa.diagnosis import Belief, apply_annotations
-from ivqa.report import BeliefPageModel, ToAnnotate, write_annotation_page, write_belief_page
+from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
+from ivqa.report.pages.belief_page import write_belief_page
 
 pytestmark = needs_chromium
 

@@ -12,17 +12,10 @@ from rich.console import Console
 
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.metrics import RScore
-from ivqa.report import (
-    markdown_table,
-    print_metrics,
-    print_noise_curve,
-    print_table,
-    write_contact_sheet,
-    write_contact_sheet_png,
-    write_noise_curve,
-)
 from ivqa.report.belief_plots import svg
-from ivqa.report.contact_sheet import data_uri
+from ivqa.report.contact_sheet import data_uri, write_contact_sheet, write_contact_sheet_png
+from ivqa.report.plots import write_noise_curve
+from ivqa.report.tables import markdown_table, print_metrics, print_noise_curve, print_table
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import numpy as np
 
 from browser import EXPORT, after, loaded, needs_chromium
 from ivqa.data import VQASplit
-from ivqa.report import ToAnnotate
-from ivqa.report.pages.annotation_page import write_study_page
+from ivqa.report.pages.annotation_page import ToAnnotate, write_study_page
 
 pytestmark = needs_chromium
 

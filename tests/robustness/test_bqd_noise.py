@@ -10,14 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
-from ivqa.ranking import RandomRanker, write_parquet
-from ivqa.robustness import (
-    VQABQ,
-    BasicQuestionNoise,
-    BQDNoise,
-    helpful_counts,
-    selection_figures,
-)
+from ivqa.ranking import RandomRanker
+from ivqa.ranking.bqd_files import write_parquet
+from ivqa.robustness import VQABQ, BasicQuestionNoise, BQDNoise
+from ivqa.robustness.vqabq import helpful_counts, selection_figures
 
 POOL = [f"What is number {number}?" for number in range(30)]
 

@@ -14,7 +14,9 @@ from ivqa.data import DataError, VQADataModule, VQADataset, build_vocabularies
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
-from ivqa.robustness import NoiseRecords, RobustnessCallback, common_questions
+from ivqa.robustness import RobustnessCallback
+from ivqa.robustness.comparison import common_questions
+from ivqa.robustness.records import NoiseRecords
 from ivqa.text.answers import AnswerVocabulary
 
 QUESTIONS = ["Is it red?", "How many?", "What color is it?", "What is it?"]

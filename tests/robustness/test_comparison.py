@@ -8,7 +8,8 @@ import pytest
 
 from ivqa.errors import UserError
 from ivqa.metrics import RScore, interval, mcnemar, r_score, resampled_means
-from ivqa.robustness import NoiseRecords, common_questions, paired_differences
+from ivqa.robustness.comparison import common_questions, paired_differences
+from ivqa.robustness.records import NoiseRecords
 
 
 def _records(share: float, seed: int, ids: range = range(600), levels: int = 3) -> NoiseRecords:

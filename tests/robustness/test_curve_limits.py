@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
-from ivqa.robustness import NoiseCurve
+from ivqa.robustness.curve import NoiseCurve
 
 
 def _metrics(*levels: list[float]) -> dict[str, float]:

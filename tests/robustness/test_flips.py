@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ivqa.robustness import Flips, NoiseRecords, flips_at
+from ivqa.robustness.comparison import Flips, flips_at
+from ivqa.robustness.records import NoiseRecords
 
 # Seven questions, right from an accuracy of 0.5 on: one of ten annotators, 0.3, is not enough.
 CLEAN = (["yes", "yes", "2", "a", "b", "c", "d"], [1.0, 0.3, 1.0, 0.0, 0.6, 0.5, 0.3])

@@ -9,7 +9,6 @@ from PIL import Image
 from ivqa.robustness import (
     Blur,
     GaussianNoise,
-    ImageNoise,
     JointNoise,
     JPEGCompression,
     MotionBlur,
@@ -17,7 +16,7 @@ from ivqa.robustness import (
     SaltAndPepper,
     WordShuffling,
 )
-from ivqa.robustness.image_noise import motion_kernel
+from ivqa.robustness.image_noise import ImageNoise, motion_kernel
 from ivqa.robustness.noise import DisturbsImages
 
 NOISES = [GaussianNoise(), Blur(), MotionBlur(), JPEGCompression(), Occlusion(), SaltAndPepper()]

@@ -9,20 +9,10 @@ import pytest
 
 from ivqa.encoders.tfidf import TfidfEncoder
 from ivqa.metrics import RScore, r_score, resampled_means
-from ivqa.ranking import (
-    CosineRanker,
-    LassoQuestionRanker,
-    LassoRanker,
-    QuestionRanker,
-    RandomRanker,
-    Ranking,
-)
-from ivqa.robustness import (
-    BasicQuestionNoise,
-    NoiseAugmentation,
-    NoiseCurve,
-    WordShuffling,
-)
+from ivqa.ranking import CosineRanker, LassoQuestionRanker, LassoRanker, RandomRanker, Ranking
+from ivqa.ranking.question_rankers import QuestionRanker
+from ivqa.robustness import BasicQuestionNoise, NoiseAugmentation, WordShuffling
+from ivqa.robustness.curve import NoiseCurve
 from ivqa.robustness.word_shuffling import shuffled_at_distance
 from ivqa.text.duplicates import duplicates_of
 from ivqa.text.tokens import tokenise

@@ -13,7 +13,7 @@ from ivqa.data import DataError, VQASplit
 from ivqa.data.answer_metric import ExactMatch
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
-from ivqa.robustness import NoiseRecords
+from ivqa.robustness.records import NoiseRecords
 
 
 class _Official(ExactMatch):

@@ -8,13 +8,13 @@ import pytest
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
-from ivqa.robustness import (
+from ivqa.robustness.vqabq import (
     BestBasicQuestions,
     ThresholdSearch,
     differs_when_independent,
+    ratio_statistics,
     selection_figures,
 )
-from ivqa.robustness.vqabq import ratio_statistics
 
 
 def _number(scores: Sequence[float], thresholds: Sequence[float]) -> int:

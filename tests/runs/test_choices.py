@@ -51,7 +51,7 @@ def _files(group: str) -> list[Path]:
     files = sorted((CONF / group.partition("@")[0]).glob("*.yaml"))
     if group != "model@vqa":
         return files
-    marks = ("shared/answerer", "pretrained: true")
+    marks = ("shared/answerer", "ivqa.vqa.evaluation.VQABenchmark")
     return [file for file in files if any(mark in file.read_text() for mark in marks)]
 
 

@@ -298,7 +298,7 @@ def test_each_command_runs_in_the_project_with_a_folder_of_its_own(
     measured = [{"acc": 0.5, "acc_low": 0.4}] * 2
     assert record == {
         "commit": provenance.commit_of(noting).removesuffix("+"),
-        "machine": provenance.this_machine(),
+        "machine": results.this_machine(),
         "settings": {"baseline": measured, "models": measured},
         "versions": provenance.versions(),
         "seeds": [2, 5],
@@ -369,7 +369,7 @@ def test_imports_of_several_experiments_at_once(root: Path, tmp_path: Path) -> N
     stored = json.loads((root / "docs" / "results.json").read_text())
     expected = {
         "commit": "abc",
-        "machine": provenance.this_machine(),
+        "machine": results.this_machine(),
         "seconds": 0.0,
         "settings": {"mlb": [{"acc": pytest.approx(0.7)}, {"acc": pytest.approx(0.3)}]},
         "versions": "",

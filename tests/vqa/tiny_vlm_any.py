@@ -81,6 +81,9 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "glm_ocr": {"text_config.rope_parameters": _MROPE},
     "glmga": {"text_config.rope_parameters": _MROPE},
     "paddleocr_vl": {"text_config.rope_parameters": _MROPE},
+    # The layer after which patches are merged: of two layers, not the seventh.
+    "minicpmv4_6": {"insert_layer_id": 0},
+    "minicpmv4_7": {"insert_layer_id": 0},
     "mistral_large4": {"text_config.kv_source_layers": None},
     "ovis2": {"image_size": 224},
 }  # fmt: skip

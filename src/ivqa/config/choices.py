@@ -1,11 +1,12 @@
 """The groups, choices and keys of a command, read from the files in conf/ alone.
 
+`folders` are those of `config_folders`, conf/ first; `config_name` is the command's own file there.
 Imports neither PyTorch nor Lightning, so that --help and shell completion answer at once.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Quote, QuotedString, Transformer
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -23,45 +24,26 @@ from ivqa.plug_ins import plug_ins
 from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
-_ANSWERS = ("shared/answerer", "pretrained: true")
+_ANSWERS = ("shared/answerer", "ivqa.vqa.evaluation.VQABenchmark")
+# Groups that people need most come first; the others follow in the order of the command's file.
+_FIRST = ("model", "vqa", "reward", "data", "features", "task", "experiment", "callbacks")
+_INDENT = 19
+_WIDTH = 80
 
 
-def reference_config(conf_dir: Path, config_name: str, choices: Sequence[str] = ()) -> DictConfig:
-    """Composes a command's configuration from choices of files alone, to list the valid keys.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-        choices: Overrides such as "model=mlb". All are left out if they do not compose.
-
-    Returns:
-        The composed configuration, which is not resolved.
-
-    Raises:
-        ConfigCompositionException: The configuration does not compose even without choices.
-    """
-    for overrides in (list(choices), []):
-        GlobalHydra.instance().clear()
-        with (
-            initialize_config_dir(str(conf_dir.absolute()), version_base="1.3"),
-            suppress(HydraException),
-        ):
-            return compose(config_name, overrides)
-    raise ConfigCompositionException(f"{config_name}.yaml in {conf_dir} does not compose")
+def conf_dir() -> Path:
+    """The folder of configurations: in the package, or beside `src` where links do not work."""
+    package = Path(__file__).parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parents[1] / "conf"
 
 
 def composed_choices(
     arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> DictConfig:
-    """Composes a command's configuration from the arguments that choose files.
+    """Composes a command's configuration from choices of files alone, to list the valid keys.
 
-    Args:
-        arguments: Arguments of the command line, without short forms.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        The composed configuration, which is not resolved. Sweeps over files are left out.
+    It is not resolved. Sweeps over files are left out, and all choices if they do not compose.
     """
     groups = {path.name for folder in folders for path in folder.iterdir() if path.is_dir()}
     chosen = [
@@ -69,39 +51,34 @@ def composed_choices(
         for item in arguments
         if "=" in item and "," not in item and key_of(item).partition("@")[0] in groups
     ]
-    return reference_config(folders[0], config_name, [*search_path(folders), *chosen])
+    try:
+        return _composed(chosen, folders, config_name)
+    except HydraException:
+        return _composed([], folders, config_name)
 
 
 def composition_error(
     arguments: Sequence[str], folders: Sequence[Path], config_name: str
 ) -> Exception | None:
-    """The error that Hydra raises for the first argument that does not compose.
+    """The error of Hydra for the first argument that does not compose; None if all do.
 
-    Args:
-        arguments: Overrides in Hydra's notation, without sweeps.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        The error; None if all arguments compose.
+    The arguments are in Hydra's notation, without sweeps.
     """
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
-            compose(config_name, [*search_path(folders), *arguments])
+        _composed(arguments, folders, config_name)
     except (HydraException, ValueError, OmegaConfBaseException) as error:
         return error
     return None
 
 
+def _composed(arguments: Sequence[str], folders: Sequence[Path], config_name: str) -> DictConfig:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(folders[0].absolute()), version_base="1.3"):
+        return compose(config_name, [*search_path(folders), *arguments])
+
+
 def first_of_sweep(argument: str) -> str:
-    """The first value of a sweep, which composes without -m.
-
-    Args:
-        argument: An override in Hydra's notation.
-
-    Returns:
-        The override with the value alone; unchanged if it is no sweep over values.
+    """The first value of a sweep over values, which composes without -m; others stay as they are.
 
     >>> first_of_sweep("model=mlb,mcb"), first_of_sweep("a=range(1,4)"), first_of_sweep("a=[1,2]")
     ('model=mlb', 'a=1', 'a=[1,2]')
@@ -117,43 +94,24 @@ def first_of_sweep(argument: str) -> str:
 
 
 def search_path(folders: Sequence[Path]) -> list[str]:
-    """The override that lets Hydra read more folders than the first.
-
-    Args:
-        folders: The folders of configuration files, from `config_folders`.
-
-    Returns:
-        One override; none where there is one folder.
-    """
+    """The override that lets Hydra read more folders than the first; none where there is one."""
     added = [f"file://{folder.absolute()}" for folder in folders[1:]]
     quoted = (QuotedString(text=text, quote=Quote.single).with_quotes() for text in added)
     return [f"hydra.searchpath=[{','.join(quoted)}]"] if added else []
 
 
 def leaf_keys(cfg: DictConfig) -> list[str]:
-    """Dotted names of all keys at any depth.
-
-    Args:
-        cfg: The configuration.
-
-    Returns:
-        Names such as "trainer.max_epochs", and "trainer" itself.
-    """
+    """Dotted names of all keys at any depth: "trainer.max_epochs", and "trainer" itself."""
     container = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(container, dict)
     return _names(container)
 
 
 def groups_of(conf_dir: Path, config_name: str) -> list[str]:
-    """The groups of a command as a user writes them.
+    """The groups of a command as a user writes them, in the order of its file.
 
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        Names in the order of the file, such as "model", "vqa" (Hydra's model@vqa) and "reward",
-        which belongs to the policies; "sweep" if there is one for this command.
+    "vqa" stands for Hydra's model@vqa, "reward" for that of the policies, and "sweep" for sweep
+    files of this command, if there are any.
     """
     short = {long: name for name, long in ALIASES.items()}
     found = [short.get(group, group) for group in _defaults(conf_dir, config_name)]
@@ -165,18 +123,14 @@ def groups_of(conf_dir: Path, config_name: str) -> list[str]:
 
 
 def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[str]:
-    """The choices of a group.
+    """The choices of a group: names of files without their ending, sorted.
+
+    For "vqa" they are models that answer questions, for "sweep" those of this command, and for
+    "experiment" those whose first lines run this command, or no command of ivqa.
 
     Args:
         group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
             "sweep" for sweep files.
-        folders: The folders of configuration files, from `config_folders`.
-        config_name: The command's own file in the first of them, without its ending.
-
-    Returns:
-        Names of files without their ending, sorted; for "vqa", models that answer questions, for
-        "sweep", those of this command, and for "experiment", those whose first lines run this
-        command, or no command of ivqa.
     """
     folder = ALIASES.get(group, group).partition("@")[0]
     files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
@@ -193,15 +147,33 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     return [name for name in texts if name in answering or included[name] & answering]
 
 
+def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> str:
+    """Lists the choices of every group that has more than one, and the sweeps, on 80 columns."""
+    groups = groups_of(conf_dir, config_name)
+    ordered = [group for group in _FIRST if group in groups]
+    ordered += [group for group in groups if group not in ordered]
+    lines: list[str] = []
+    for group in ordered:
+        choices = choices_of(group, folders, config_name)
+        if group == "model":
+            # VQA models are choices of model= too, but are listed once.
+            answering = choices_of("vqa", folders, config_name)
+            choices = [*(name for name in choices if name not in answering), "and those of vqa="]
+        # A sweep may be left out, so even a single one is a choice.
+        if len(choices) > 1 or group == "sweep":
+            lines += textwrap.wrap(
+                ", ".join(choices),
+                _WIDTH,
+                initial_indent=f"  {group}=".ljust(_INDENT),
+                subsequent_indent=" " * _INDENT,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return "\n".join(lines)
+
+
 def config_folders(conf_dir: Path, arguments: Sequence[str]) -> list[Path]:
-    """The folders that Hydra reads.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        arguments: Arguments of the command line.
-
-    Returns:
-        `conf_dir`, the folder of --config-dir, if it is given, and those of plug-ins.
+    """The folders that Hydra reads: `conf_dir`, that of --config-dir, if given, those of plug-ins.
 
     Raises:
         UserError: Two of them have a file of the same name, and Hydra would not read the second.

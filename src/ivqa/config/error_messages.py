@@ -58,13 +58,9 @@ _WRONG_ACCESS = (ConfigAttributeError, ConfigKeyError, ConfigIndexError, ConfigT
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Whether the user can fix the error; any other error is a bug.
+    """Whether the user can fix the error, so that its message alone is of use; others are bugs.
 
-    Args:
-        error: The error. If a component cannot be built, the error of its constructor decides.
-
-    Returns:
-        True if the message alone is of use to the user.
+    If a component cannot be built, the error of its constructor decides.
 
     >>> is_user_error(UserError("seed=a: must be an integer")), is_user_error(ValueError("shapes"))
     (True, False)
@@ -85,10 +81,7 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 def place_in_own_code(error: BaseException) -> str | None:
-    """Finds where an error left the user's own code, such as the class of a reward.
-
-    Args:
-        error: The error; its causes are searched too.
+    """Finds where an error, or its cause, left the user's own code, such as the class of a reward.
 
     Returns:
         "MODULE.CLASS.METHOD (FILE:LINE)" and the error itself, for the innermost frame outside of
@@ -117,19 +110,10 @@ def _is_own(frame: FrameType) -> bool:
 def describe(
     error: Exception, arguments: Sequence[str], *, conf_dir: Path, config_name: str
 ) -> str:
-    """Describes an error in one sentence, with the nearest valid names for a misspelt name.
+    """Describes an error that the user can fix in one sentence, with the nearest valid names.
 
     Hydra raises an error for the first argument that does not compose; all others that do not are
-    described too.
-
-    Args:
-        error: An error that the user can fix.
-        arguments: Arguments of the command line; the files that they choose have the valid keys.
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        The sentence, without a line break.
+    described too. The files that the arguments choose have the valid keys.
     """
     if isinstance(error, UserError):
         return " ".join(str(error).split())
@@ -172,7 +156,9 @@ def _described(
         return f"{cause} (configuration node {_node(error)})", "", []
     if isinstance(error, MissingConfigException) and error.options:
         name = str(error.missing_cfg_file)
-        argument = next((item for item in arguments if _file_of(item) == name), "")
+        # Hydra names the file that model@vqa=mlb chooses model/mlb.
+        files = {f"{_group(item)}/{item.partition('=')[2]}": item for item in reversed(arguments)}
+        argument = files.get(name, "")
         key, _, choice = (argument or name[::-1].replace("/", "=", 1)[::-1]).partition("=")
         near = difflib.get_close_matches(choice, error.options, n=1, cutoff=0.6)
         group = "judge" if f"@{JUDGES}." in key else _group(key)
@@ -243,7 +229,9 @@ def _composition_error(
         reason = f"several values need -m, which runs a job for each; a list is {key}=[{values}]"
         return f"{argument}: {reason}", argument, [first_of_sweep(argument)]
     present = re.search(r"An item is already at '([^']+)'|Multiple values for ([^. ]+)", text)
-    if present and (argument := _added(present.group(1) or present.group(2), arguments)):
+    added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
+    doubled = present and (present.group(1) or present.group(2))
+    if argument := next((item for item in added if key_of(item) == doubled), ""):
         return f"{argument}: this key is there; leave out the +", argument, [argument.lstrip("+")]
     found = re.search(r"Could not (?:override|find|delete|delete from config\.) '([^']+)'", text)
     if found is None:
@@ -273,12 +261,6 @@ def _composition_error(
     return f"there is no configuration key '{key}'{_nearest(key, valid)}{hint}", argument, repaired
 
 
-def _added(key: str, arguments: Sequence[str]) -> str:
-    """The argument that adds a key with one +; "" if there is none."""
-    added = [item for item in arguments if item[:1] == "+" and item[:2] != "++"]
-    return next((item for item in added if key_of(item) == key), "")
-
-
 def _deletes(key: str, arguments: Sequence[str]) -> str:
     """The argument that deletes a key or a node around it; "" if there is none."""
     deleting = [item for item in arguments if item[:1] == "~"]
@@ -297,11 +279,6 @@ def _no_file(argument: str, folders: Sequence[Path]) -> bool:
         return False
     parsed = OverridesParser.create().parse_override(f"key={value}").value()
     return not isinstance(parsed, str | QuotedString | list)
-
-
-def _file_of(argument: str) -> str:
-    """The file that an override chooses, as Hydra names it: "model/mlb" of model@vqa=mlb."""
-    return f"{_group(argument)}/{argument.partition('=')[2]}"
 
 
 def _nearest(word: str, valid: Iterable[str]) -> str:

@@ -11,13 +11,9 @@ from ivqa.errors import UserError
 
 
 def joined_flags(arguments: Sequence[str]) -> list[str]:
-    """Writes each flag of Hydra as one argument with its long name: -c job as --cfg=job.
+    """Writes each flag of Hydra as one argument with its long name, behind the overrides.
 
-    Args:
-        arguments: Arguments of the command line, with flags at any place.
-
-    Returns:
-        The overrides in their order, then the flags. An unknown flag ends the process.
+    Flags may stand at any place. An unknown one ends the process.
 
     Raises:
         UserError: Two flags exclude each other.
@@ -46,11 +42,7 @@ def joined_flags(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def ended_by_a_closed_pipe(arguments: Sequence[str]) -> Iterator[None]:
-    """Lets `--help | head` end without a message, as other tools do.
-
-    Args:
-        arguments: Arguments of the command line, written as `joined_flags` does.
-    """
+    """Lets `--help | head` end without a message, as other tools do; see `joined_flags`."""
     if not _printing_flags(arguments) or not hasattr(signal, "SIGPIPE"):
         yield
         return

@@ -64,28 +64,14 @@ class CommandKeys(TypedDict, total=False):
 
 
 def model_keys(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The annotations of the keys of a model, and of nothing else.
-
-    Args:
-        model: A mapping without `_target_`.
-
-    Returns:
-        Annotation by key; empty if the mapping is no model.
-    """
+    """The annotations of the keys of a model by key; empty for a mapping that is no model."""
     if "module" not in model:
         return {}
     return _hints(source_of(model).keys)
 
 
 def command_keys(cfg: DictConfig) -> Mapping[str, Any]:
-    """The annotations of the keys at the top of a configuration.
-
-    Args:
-        cfg: The configuration.
-
-    Returns:
-        Annotation by key: those of every command and those of its task.
-    """
+    """The annotations of the keys at the top: those of every command and those of its task."""
     try:
         hints = get_type_hints(get_object(cfg.command._target_), include_extras=True)
     except Exception:  # check_config reports targets that are missing or cannot be imported
@@ -95,15 +81,7 @@ def command_keys(cfg: DictConfig) -> Mapping[str, Any]:
 
 
 def keys_of(node: DictConfig, prefix: str) -> Mapping[str, Any]:
-    """Annotations of the keys of a node without `_target_`.
-
-    Args:
-        node: The node.
-        prefix: Of its keys: "" for the top, a model or a part; other nodes have no annotations.
-
-    Returns:
-        Annotation by key.
-    """
+    """The annotations of the keys of a node without `_target_`: the top, a model or a part."""
     if not prefix:
         return command_keys(node)
     return model_keys(node) if is_model(prefix) else {}

@@ -78,6 +78,7 @@ class UntrainedKeys(OtherKeys, total=False):
     """Keys of a question generator that is not trained."""
 
     untrained: Literal[True]
+    path: Annotated[NonEmptyText, CONTENT]  # of a part that is loaded
 
 
 class ModelSource:
@@ -116,11 +117,7 @@ class Untrained(ModelSource):
 
 
 def source_of(model: Mapping[str, Any]) -> ModelSource:
-    """The source of a model, by the key `pretrained` or `untrained` of its file.
-
-    Args:
-        model: Its configuration.
-    """
+    """The source of a model, by the key `pretrained` or `untrained` of its file."""
     if model.get("pretrained"):
         return Pretrained()
     return Untrained() if model.get("untrained") else TrainedHere()

@@ -27,16 +27,9 @@ _STAGES = ("train", "val", "test")
 
 
 def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
-    """Finds the rules that a configuration breaks.
-
-    Args:
-        cfg: A configuration whose values are valid one by one.
-        found: Its `nodes`.
-
-    Returns:
-        One sentence for each broken rule.
-    """
-    models = _models(found)
+    """One sentence for each rule that a configuration breaks whose values are valid one by one."""
+    # The model, its parts at any depth and the VQA model.
+    models = [(node, prefix) for node, prefix in found if is_model(prefix)]
     return [
         *_arguments(found),
         *_monitors(cfg, models),
@@ -44,8 +37,7 @@ def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
         *_closed_answers(models),
         *_data_root(cfg),
         *_splits(cfg),
-        *_shards(cfg),
-        *_samples(cfg),
+        *_numbers(cfg),
         *(_hardware(cfg) if cfg.get("trainer") else ()),
     ]
 
@@ -132,15 +124,12 @@ def _splits(cfg: DictConfig) -> Iterator[str]:
             yield f"{key}={name}: must be one of {', '.join(valid)}"
 
 
-def _shards(cfg: DictConfig) -> Iterator[str]:
+def _numbers(cfg: DictConfig) -> Iterator[str]:
     if "num_shards" in cfg and cfg.shard >= cfg.num_shards:
         yield (
             f"shard={cfg.shard}: must be below num_shards={cfg.num_shards}; shards are numbered "
             "from 0"
         )
-
-
-def _samples(cfg: DictConfig) -> Iterator[str]:
     if "distinct" in cfg and cfg.num_latents % cfg.distinct:
         yield f"num_latents={cfg.num_latents} must be a multiple of distinct={cfg.distinct}"
 
@@ -217,8 +206,3 @@ def _started_by_torchrun_without_directory() -> bool:
         return False
     overrides = HydraConfig.get().overrides.task
     return not any(item.startswith("output_dir=") for item in overrides)
-
-
-def _models(found: Sequence[Node]) -> list[Node]:
-    """The model, its parts at any depth and the VQA model."""
-    return [(node, prefix) for node, prefix in found if is_model(prefix)]

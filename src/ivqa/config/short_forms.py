@@ -10,24 +10,15 @@ from ivqa.store.files import read_yaml
 ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 JUDGES = "measuring_models.parts"  # the models of judge=NAME
 
-# A key that chooses a model, unless model= is present.
-MODELS = {("diagnose", "images"): "plain_english"}
-
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
     """Expands the short forms among the arguments of a command.
 
-    Args:
-        arguments: Arguments of the command line.
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        The overrides, with the groups of `ALIASES` in Hydra's notation. judge=[A,B] also chooses
-        the files of these models, whose keys are judge.A.KEY. A file of conf/task may
-        name a key as its `short_form`; an override of this key then also chooses the task, unless
-        task= is present: predictions=FILE means task=score predictions=FILE. diagnose.py images=
-        chooses the question generator that needs no training.
+    The groups of `ALIASES` get Hydra's notation. judge=[A,B] also chooses the files of these
+    models, whose keys are judge.A.KEY. A file of conf/task may name a key as its `short_form`; an
+    override of this key then also chooses the task, unless task= is present: predictions=FILE
+    means task=score predictions=FILE. diagnose.py images= chooses the question generator that
+    needs no training.
     """
     written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
@@ -36,9 +27,8 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     groups = {f"model@{JUDGES}.{name}": name for name in names if name != "null"}
     # A resumed run has them already.
     written += [f"+{group}={name}" for group, name in groups.items() if group not in keys]
-    for (command, key), model in MODELS.items():
-        if command == config_name and key in keys and "model" not in keys:
-            written.append(f"model={model}")
+    if config_name == "diagnose" and "images" in keys and "model" not in keys:
+        written.append("model=plain_english")
     if "task" in keys:
         return written
     tasks = task_keys(conf_dir, config_name)
@@ -46,15 +36,7 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
 
 
 def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
-    """The keys that choose a task.
-
-    Args:
-        conf_dir: The folder of configuration files.
-        config_name: The command's own file there, without its ending.
-
-    Returns:
-        The task of each key; empty for a command without tasks.
-    """
+    """The task that each key chooses; empty for a command without tasks."""
     defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
     if not any(isinstance(entry, dict) and "task" in entry for entry in defaults):
         return {}
@@ -64,13 +46,7 @@ def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
 
 
 def written_out(argument: str) -> str:
-    """Hydra's notation of an override, or of its key alone.
-
-    Args:
-        argument: An argument of the command line.
-
-    Returns:
-        The argument with the group of `ALIASES` that it names.
+    """Hydra's notation of an override, or of its key alone: with the group of `ALIASES`.
 
     >>> written_out("vqa=mlb"), written_out("vqa"), written_out("judge.mcb.epochs=1")
     ('model@vqa=mlb', 'model@vqa', 'measuring_models.parts.mcb.epochs=1')
@@ -82,13 +58,7 @@ def written_out(argument: str) -> str:
 
 
 def shortened(override: str) -> str:
-    """The short form of an override, for tables.
-
-    Args:
-        override: An override in Hydra's notation.
-
-    Returns:
-        The override as a user writes it.
+    """An override in Hydra's notation as a user writes it, for tables.
 
     >>> shortened("model@vqa=mlb"), shortened("seed=1")
     ('vqa=mlb', 'seed=1')
@@ -101,12 +71,6 @@ def shortened(override: str) -> str:
 
 def key_of(argument: str) -> str:
     """The key of an override, without Hydra's + and ~.
-
-    Args:
-        argument: An argument of the command line.
-
-    Returns:
-        The text before "="; all of it without "=".
 
     >>> key_of("+trainer.fast_dev_run=true"), key_of("-m")
     ('trainer.fast_dev_run', '-m')

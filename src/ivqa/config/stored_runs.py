@@ -20,9 +20,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from ivqa.config.path_keys import ARGUMENTS, command_paths
 from ivqa.config.short_forms import written_out
-from ivqa.config.trust import check_targets
+from ivqa.config.trust import check_targets, contents
 from ivqa.errors import UserError
-from ivqa.store.files import read_yaml
 
 # Keys of a run that no stored run sets for the user.
 _USERS = {"trust", "resume", "output_dir", "artifacts"}
@@ -44,26 +43,14 @@ _OUTSIDE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|(.*[/\\])?\.\.([/\\].*)?$", re.DOT
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """What the user gave on the own command line, or in the own call of `ivqa.load`.
-
-    Args:
-        keys: Dotted keys of the values.
-        trust: Packages that the user trusts.
-    """
+    """The dotted keys that the user gave on the own command line, and the packages of `trust`."""
 
     keys: frozenset[str]
     trust: tuple[str, ...]
 
 
 def own_settings(arguments: Iterable[str]) -> OwnSettings:
-    """Reads the user's own overrides.
-
-    Args:
-        arguments: Arguments of the command line, without those of a stored run.
-
-    Returns:
-        Their keys, and the value of `trust`.
-    """
+    """Reads the user's own arguments, without those of a stored run."""
     keys: set[str] = set()
     trust: Any = []
     for argument in arguments:
@@ -79,14 +66,6 @@ def own_settings(arguments: Iterable[str]) -> OwnSettings:
 
 def stored_overrides(overrides: Iterable[str], file: Path, folders: Sequence[Path]) -> list[str]:
     """The stored overrides of a run, without those that only the user may give.
-
-    Args:
-        overrides: The content of overrides.yaml.
-        file: Its path, for the message.
-        folders: The user's folders of configuration files.
-
-    Returns:
-        The other overrides.
 
     Raises:
         UserError: One is an option, a key of Hydra or a sweep, which ivqa never stores there; it
@@ -114,14 +93,9 @@ def stored_overrides(overrides: Iterable[str], file: Path, folders: Sequence[Pat
 def check_stored(
     cfg: DictConfig, source: str, run_dir: Path, folders: Sequence[Path], own: OwnSettings
 ) -> None:
-    """Checks the configuration of a run from elsewhere before anything is called.
+    """Checks the composed configuration of a run from elsewhere before anything is called.
 
-    Args:
-        cfg: The composed configuration.
-        source: Names the run in messages.
-        run_dir: The run directory.
-        folders: The user's folders of configuration files, from `config_folders`.
-        own: What the user gave.
+    `source` names the run in messages, and `own` is what the user gave.
 
     Raises:
         UserError: It names a component that is not allowed (`check_targets`), an address or a key,
@@ -157,14 +131,7 @@ def check_stored(
 
 
 def check_links(run_dir: Path) -> None:
-    """Checks that a run directory leads nowhere else, since a resumed run writes into it.
-
-    Args:
-        run_dir: The run directory.
-
-    Raises:
-        UserError: A symbolic link in it leads outside.
-    """
+    """Raises UserError for links that lead out of a run directory, where a resumed run writes."""
     root = run_dir.resolve()
     for folder, folders, files in os.walk(run_dir):
         if Path(folder).parent == run_dir / "wandb":  # W&B links logs, and writes a new folder
@@ -267,14 +234,13 @@ def _key(path: str) -> str:
 @cache
 def _texts_in(folders: tuple[Path, ...]) -> frozenset[tuple[str, str]]:
     """Every text in the files of folders, with its last key."""
-    files = [file for folder in folders for file in folder.rglob("*.yaml")]
-    leaves = [leaf for file in files for leaf in _leaves(read_yaml(file, object), "")]
+    leaves = [leaf for _, content in contents(folders) for leaf in _leaves(content, "")]
     return frozenset((_key(path), value) for path, value in leaves if isinstance(value, str))
 
 
 @cache
 def _arguments_in(folders: tuple[Path, ...]) -> frozenset[str]:
     """The arguments that the files in logger/ name."""
-    files = [file for folder in folders for file in (folder / "logger").glob("*.yaml")]
-    leaves = [leaf for file in files for leaf in _leaves(read_yaml(file, object), "")]
+    loggers = [content for file, content in contents(folders) if file.parent == Path("logger")]
+    leaves = [leaf for content in loggers for leaf in _leaves(content, "")]
     return frozenset(path.split(".")[1] for path, _ in leaves if "." in path)

@@ -42,14 +42,9 @@ def check_targets(
 ) -> None:
     """Checks every `_target_` of a configuration before anything is called.
 
-    Args:
-        cfg: The composed configuration of a run.
-        source: Names the run in the message.
-        folders: The user's folders of configuration files, from `config_folders`.
-        trust: Packages that the user trusts.
-
     Raises:
-        UserError: A target is not allowed where it stands, see `is_allowed`.
+        UserError: A target is not allowed where it stands, see `is_allowed`; the message calls the
+            run `source`.
     """
     packages = tuple(map(str, trust))
     try:
@@ -123,14 +118,9 @@ def _kind(keys: Sequence[str], folders: Sequence[Path]) -> str:
 
 
 def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Finds every name that `instantiate` would look up.
+    """Yields every name that `instantiate` would look up in a configuration of plain values.
 
-    Args:
-        value: A configuration of plain values.
-        keys: The keys that lead to it.
-
-    Yields:
-        Each name with its keys; items of lists have no key.
+    Each comes with the keys that lead to it; items of lists have no key.
     """
     if isinstance(value, list):
         for child in value:
@@ -145,20 +135,19 @@ def targets(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple
 
 
 @cache
-def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
-    """The components that configuration files name.
-
-    Args:
-        folders: Folders of configuration files.
-
-    Returns:
-        By kind of place, all values of `_target_` there, and paths of look-ups.
-    """
-    files = [
+def contents(folders: tuple[Path, ...]) -> list[tuple[Path, Any]]:
+    """The configuration files of folders: the path below the folder, and what is in the file."""
+    return [
         (file.relative_to(folder), read_yaml(file, object))
         for folder in folders
         for file in folder.rglob("*.yaml")
     ]
+
+
+@cache
+def components(folders: tuple[Path, ...]) -> Mapping[str, frozenset[str]]:
+    """By kind of place, all values of `_target_` in configuration files, and paths of look-ups."""
+    files = contents(folders)
     others: dict[Path, set[str]] = {}  # keys where a defaults list puts a file or a group
     for file, content in files:
         for entry in content.get("defaults", ()) if isinstance(content, dict) else ():

@@ -19,6 +19,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from ivqa.config.keys import keys_of
 from ivqa.config.words import description, shown
+from ivqa.store.identity import to_plain
 from ivqa.store.signatures import arguments_of
 
 Node = tuple[DictConfig, str]
@@ -31,11 +32,7 @@ _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
 
 
 def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[str]:
-    """Finds the invalid values of a configuration.
-
-    Args:
-        cfg: The configuration of a command.
-        found: Its `nodes`; None looks for them.
+    """Finds the invalid values of a configuration whose `nodes` are `found`.
 
     Returns:
         One sentence for each invalid value; it names the key that the user set.
@@ -47,7 +44,7 @@ def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[s
             if key not in expected or OmegaConf.is_missing(node, key):
                 continue
             name = _source(cfg, node, prefix, key)
-            if fault := value_fault(name, _plain(node[key]), expected[key]):
+            if fault := value_fault(name, to_plain(node[key]), expected[key]):
                 faults.setdefault(name, fault)  # several keys may refer to this one
     return list(faults.values())
 
@@ -60,9 +57,6 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
         value: A plain value. Components (nodes with a `_target_`) are always valid here: their
             own arguments are validated one by one.
         annotation: A type, with ranges and validators in `Annotated`.
-
-    Returns:
-        The fault as "key=value: reason", or None if the value is valid.
 
     >>> from ivqa.ranges import Count, Positive
     >>> value_fault("model.batch_size", 0, Count)
@@ -104,14 +98,8 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
 def nodes(cfg: DictConfig, prefix: str = "") -> Iterator[Node]:
     """Iterates over all mappings of a configuration, outer before inner.
 
-    Interpolations are not followed, so a node that several keys refer to comes once.
-
-    Args:
-        cfg: The configuration.
-        prefix: Of the keys of `cfg`; "" for the whole configuration.
-
-    Yields:
-        Each mapping with the prefix of its keys, such as "model.module." or "list[0].".
+    Interpolations are not followed, so a node that several keys refer to comes once. Each mapping
+    comes with the prefix of its keys, such as "model.module." or "list[0].".
     """
     yield cfg, prefix
     for key in cfg:
@@ -127,15 +115,7 @@ def nodes(cfg: DictConfig, prefix: str = "") -> Iterator[Node]:
 
 
 def expected_values(node: DictConfig, prefix: str) -> Mapping[str, Any]:
-    """The annotations that are known for the keys of a node.
-
-    Args:
-        node: A mapping of the configuration.
-        prefix: Of its keys.
-
-    Returns:
-        Annotation by key.
-    """
+    """The annotations that are known for the keys of a node."""
     if "_target_" not in node:
         return keys_of(node, prefix)
     if OmegaConf.is_missing(node, "_target_"):
@@ -213,10 +193,6 @@ def _source(cfg: DictConfig, node: DictConfig, prefix: str, key: str) -> str:
             return name
         name, node, key = source, holder, last
     return name
-
-
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def _holds_component(value: Any) -> bool:

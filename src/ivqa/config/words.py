@@ -11,13 +11,7 @@ _LONGEST_SHOWN = 300  # characters of a value in a message; long enough for path
 
 
 def description(annotation: Any) -> str:
-    """Describes the values that an annotation allows, for a message.
-
-    Args:
-        annotation: A type, with ranges in `Annotated`.
-
-    Returns:
-        A phrase that completes "must be".
+    """Describes the values that an annotation allows, as a phrase that completes "must be".
 
     >>> from ivqa.ranges import Share
     >>> description(Share | None), description(Literal["prior", "none"])
@@ -52,13 +46,7 @@ def description(annotation: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Formats a value as on the command line, shortened to 300 characters.
-
-    Args:
-        value: A plain value.
-
-    Returns:
-        The text.
+    """Formats a plain value as on the command line, shortened to 300 characters.
 
     >>> shown(None), shown(True), shown([1.5, "a"]), shown(float("nan"))
     ('null', 'true', '[1.5,a]', 'nan')

@@ -72,6 +72,7 @@ from ivqa.diagnosis.search.proxy import agreement, typed_by_proxy
 from ivqa.diagnosis.search.questioner import PlainEnglish
 from ivqa.diagnosis.search.search import BeliefSearch, Found
 from ivqa.diagnosis.search.search_figures import next_hundred, search_figures
+from ivqa.diagnosis.search.without_policy import WithoutPolicy
 
 __all__ = [
     "KINDS",
@@ -107,6 +108,7 @@ __all__ = [
     "Reward",
     "RightAnswers",
     "SearchFigures",
+    "WithoutPolicy",
     "across_confidence",
     "agreement",
     "apply_annotations",

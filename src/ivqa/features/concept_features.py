@@ -23,7 +23,7 @@ from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.decoding import pixels
 from ivqa.features.extraction import build_store, store_for_others
 from ivqa.features.pictures import Network, Resize
-from ivqa.features.positions import FeatureComponent, half_up, halved
+from ivqa.features.positions import FeatureComponent
 from ivqa.features.store import FeatureStore
 from ivqa.ranges import Count, ExistingFile, ImageSize, LearningRate, Seed
 from ivqa.released import Released, find
@@ -97,8 +97,8 @@ class ConceptFeatures(FeatureComponent):
 
     @override
     def places(self) -> dict[str, int | None]:
-        # The grid of the compact CNN has stride 8 = 2^3.
-        return {"grid": halved(self.image_size, 3, half_up) ** 2, "pooled": None, "concepts": None}
+        # The grid of the compact CNN has stride 8, with padding.
+        return {"grid": (-(-self.image_size // 8)) ** 2, "pooled": None, "concepts": None}
 
     def identity(self, dataset: VQADataset) -> dict[str, Any]:
         """The data and settings that determine the weights of the CNN, as JSON values.

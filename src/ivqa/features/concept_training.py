@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from numpy.typing import NDArray
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from rich.progress import Progress
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
@@ -17,7 +18,6 @@ from typing_extensions import override
 
 from ivqa.device import fastest_dtype
 from ivqa.features.compact_cnn import CompactCNN
-from ivqa.features.progress import TrainingProgress
 from ivqa.store.checkpoint_io import AtomicCheckpointIO
 from ivqa.store.files import FileError
 from ivqa.store.weights import load_into, training_state
@@ -112,14 +112,56 @@ class _Order(Callback):
         self.generator.set_state(state_dict["generator"])
 
 
+class TrainingProgress(Callback):
+    """Shows a line of progress during the training."""
+
+    def __init__(self) -> None:
+        self.description = "image features: training the concept predictor"
+        self._line: Progress | None = None
+
+    @override
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._line = Progress(transient=True)
+        self._line.add_task(
+            self.description,
+            total=float(trainer.estimated_stepping_batches),
+            completed=trainer.global_step,
+        )
+        self._line.start()
+
+    @override
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *step: Any
+    ) -> None:
+        if self._line is not None:
+            epoch = f"epoch {trainer.current_epoch + 1} of {trainer.max_epochs}"
+            self._line.update(
+                self._line.task_ids[0],
+                completed=trainer.global_step,
+                description=f"{self.description}, {epoch}",
+            )
+
+    @override
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._remove()
+
+    @override
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._line is not None:
+            self._line.stop()
+            self._line = None
+
+
 class _Images(Dataset[Batch]):
     """Reads whole batches at once: rows of the pixel array and of the targets."""
 
     def __init__(self, pixels: NDArray[np.uint8], targets: Tensor) -> None:
         self.pixels, self.targets = pixels, targets
-
-    def __getitem__(self, index: int) -> Batch:
-        return torch.from_numpy(self.pixels[index].copy()), self.targets[index]
 
     def __getitems__(self, indices: list[int]) -> Batch:
         rows = np.asarray(indices)
@@ -186,14 +228,13 @@ def _trainer(folder: Path, epochs: int, generator: torch.Generator) -> pl.Traine
     checkpoint = ModelCheckpoint(
         folder, filename="last", enable_version_counter=False, save_on_train_epoch_end=True
     )
-    progress = TrainingProgress("training the concept predictor")
     return pl.Trainer(
         max_epochs=epochs,
         precision="bf16-mixed" if dtype is torch.bfloat16 else "32-true",
         accelerator="auto",
         devices=1,
         logger=False,
-        callbacks=[checkpoint, _Order(generator), progress],
+        callbacks=[checkpoint, _Order(generator), TrainingProgress()],
         plugins=[AtomicCheckpointIO()],
         enable_progress_bar=False,
         enable_model_summary=False,

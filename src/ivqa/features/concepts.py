@@ -47,8 +47,6 @@ class ConceptVocabulary:
         """Chooses the `size` concepts that most images have.
 
         Args:
-            texts: The texts of each image.
-            size: The maximum number of concepts.
             longest: The maximum number of words of a concept.
             min_images: Concepts of fewer images are left out, because they cannot be learned.
 

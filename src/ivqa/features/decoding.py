@@ -5,17 +5,19 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from rich.progress import track
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from ivqa.data.images import ImageFiles
+from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
-from ivqa.features.progress import tracked
 from ivqa.store.files import atomic_write
 from ivqa.store.integrity import is_intact, manifest_of, write_manifest
 
@@ -59,8 +61,10 @@ def pixels(images: ImageFiles, file: Path, size: int) -> NDArray[np.uint8]:
             array = np.lib.format.open_memmap(
                 draft, mode="w+", dtype=np.uint8, shape=(len(images), 3, size, size)
             )
-            for start, pictures in _decoded(images, size):
-                array[start : start + len(pictures)] = pictures
+            batches = DataLoader(PreparedImages(images, Resize(size)), batch_size=_CHUNK)
+            for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
+                start = number * _CHUNK
+                array[start : start + len(batch)] = batch.numpy()
             array.flush()
         write_manifest(manifest_of(file), [file])
     return np.load(file, mmap_mode="r")
@@ -72,12 +76,17 @@ def subset(images: ImageFiles, image_ids: Iterable[int]) -> ImageFiles:
     return ImageFiles(images.ids[kept], [images.paths[position] for position in kept])
 
 
-def check_room(file: Path, wanted: int) -> None:
-    """Checks that the disk of a file that will be written has room for `wanted` bytes.
+def asked_images(split: VQASplit) -> ImageFiles:
+    """The images of a split with questions; COCO's 80,000 may be the folder of a part of VQA.
 
     Raises:
-        UserError: The disk has less room.
+        UserError: The split has no images.
     """
+    return subset(split.require_images(), np.unique(split.image_ids))
+
+
+def check_room(file: Path, wanted: int) -> None:
+    """Raises UserError unless the disk of a file has room for `wanted` bytes."""
     # Writing to a memory map on a full disk ends the process with a bus error.
     free = shutil.disk_usage(file.parent).free
     if wanted > free:
@@ -87,7 +96,9 @@ def check_room(file: Path, wanted: int) -> None:
         )
 
 
-def _decoded(images: ImageFiles, size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    batches = DataLoader(PreparedImages(images, Resize(size)), batch_size=_CHUNK)
-    for number, batch in enumerate(tracked(batches, f"reading {len(images)} images")):
-        yield number * _CHUNK, batch.numpy()
+def tracked(items: Iterable[Any], activity: str) -> Iterator[Any]:
+    """Shows a line of progress while items are consumed, and removes it at the end.
+
+    `activity` says what is being done, such as "reading 500 images".
+    """
+    yield from track(items, description=f"image features: {activity}", transient=True)

@@ -21,11 +21,9 @@ from torch.utils.data import DataLoader, Sampler
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.images import ImageFiles
-from ivqa.data.vqa_json import VQASplit
-from ivqa.features.decoding import PreparedImages, check_room, subset
+from ivqa.features.decoding import PreparedImages, asked_images, check_room, tracked
 from ivqa.features.feature_parts import FeatureParts
 from ivqa.features.pictures import Network, PictureFeatures
-from ivqa.features.progress import tracked
 from ivqa.features.store import FeatureStore, read_meta
 from ivqa.store.digests import digest
 from ivqa.store.files import FileError, copy_file, write_json
@@ -52,14 +50,10 @@ def build_store(
     split whose files are damaged are computed again. Images without questions have no features.
 
     Args:
-        dataset: The data.
         splits: Stages ("train", "val", "test") or names of splits; none for a store that only
             computes the features of given pictures (`FeatureStore.extract`).
-        folder: Folder of the store.
-        key: Digest of everything that determines the features.
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called only if there
             are features to compute, after the images of all splits have been found.
-        batch_size: Images computed at once.
         num_workers: Processes that read images; 0 reads them in threads of this process.
 
     Returns:
@@ -78,7 +72,7 @@ def build_store(
             for name in names:
                 _remove_if_damaged(folder / name)
             todo = [name for name in names if not (folder / name / MANIFEST).is_file()]
-            images = {name: _images_with_questions(dataset.split(name)) for name in todo}
+            images = {name: asked_images(dataset.split(name)) for name in todo}
             network = make_network(device) if todo else None  # one process may train it
         if network is not None:
             options = {"batch_size": batch_size, "num_workers": num_workers}
@@ -102,14 +96,8 @@ def store_for_others(
 ) -> FeatureStore:
     """Computes the features of other data with the network of a store, see `build_store`.
 
-    Args:
-        own: The store, which `build_store` or `extend_store` returned.
-        dataset: The other data.
-        splits: Stages or names of its splits.
-        root: Folder of all feature stores.
-
     Raises:
-        ValueError: `own` has no network.
+        ValueError: The store `own` was opened without its network.
     """
     pictures = own.extractor if isinstance(own, FeatureStore) else None
     if not isinstance(own, FeatureStore) or pictures is None:
@@ -141,9 +129,6 @@ def extend_store(
 
     Args:
         base: The other store; it has the features of all splits.
-        folder: Folder of the new store.
-        key: Digest of everything that determines the features.
-        splits: Names of splits.
         added: Computes the further features of a split: arrays by name, with the rows of `base`.
         pictures: Computes all features of other pictures.
     """
@@ -248,7 +233,10 @@ def _compute_parts(
             for name, value in features.items():
                 _check_finite(name, value, images, rows[0])
             if not computed:
-                _check_room_for(parts, sum(value[0].nbytes for value in features.values()))
+                # For the missing parts, and for all parts joined.
+                left = sum(len(parts.rows(part)) for part in parts.missing())
+                row = sum(value[0].nbytes for value in features.values())
+                check_room(parts.folder.parent, row * (left + parts.total))
             computed.append({name: value.numpy() for name, value in features.items()})
             if rows[-1] == parts.rows(part)[-1]:
                 parts.write(
@@ -258,20 +246,6 @@ def _compute_parts(
                 computed.clear()
                 finished += 1
     return finished
-
-
-def _check_room_for(parts: FeatureParts, row: int) -> None:
-    """Checks that the disk has room for the missing parts and for all parts joined.
-
-    `row` is the number of bytes of a row of all arrays.
-    """
-    left = sum(len(parts.rows(part)) for part in parts.missing())
-    check_room(parts.folder.parent, row * (left + parts.total))
-
-
-def _images_with_questions(split: VQASplit) -> ImageFiles:
-    # A folder may have far more images than a split asks about: COCO's 80,000 for a part of VQA.
-    return subset(split.require_images(), np.unique(split.image_ids))
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -14,13 +14,9 @@ from ivqa.store.shared_parts import SharedParts
 
 
 class FeatureParts(SharedParts):
-    """Parts of the rows 0 to `total` - 1 of some arrays.
+    """Parts of `size` rows each of some arrays of `total` rows; the last one may have fewer.
 
-    Args:
-        folder: The folder of the parts.
-        total: The number of rows of all parts.
-        size: The number of rows of a part; the last one may have fewer.
-        manifest: The file that exists once the parts are joined.
+    The manifest exists once the parts are joined.
     """
 
     def __init__(self, folder: Path, total: int, size: int, manifest: Path) -> None:
@@ -62,8 +58,7 @@ class FeatureParts(SharedParts):
             with np.load(file) as stored:
                 arrays = dict(stored)
         except Exception as error:  # NumPy and zipfile raise many types for damaged files
-            reason = reason_of(error)
-            raise FileError(f"{file} is damaged ({reason}); {remedy}") from error
+            raise FileError(f"{file} is damaged ({reason_of(error)}); {remedy}") from error
         size = len(self.rows(part))
         if any(len(array) != size for array in arrays.values()):
             raise FileError(f"{file} does not have {size} rows; {remedy}")

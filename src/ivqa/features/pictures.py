@@ -55,7 +55,6 @@ class PictureFeatures:
     Args:
         make_network: Builds the network for a device ("cpu" or "cuda"). It is called with the
             first pictures.
-        batch_size: Pictures computed at once.
     """
 
     def __init__(self, make_network: Callable[[str], Network], batch_size: int) -> None:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.errors import UserError
-from ivqa.features.decoding import pixels, subset
+from ivqa.features.decoding import asked_images, pixels
 from ivqa.features.pictures import Resize
 from ivqa.store.arrays import load_array
 from ivqa.store.locks import folder_lock
@@ -27,9 +27,7 @@ class PixelStore(ImageFeatures):
     DIRECTORY/SPLIT.npy holds the images of a split, (M, 3, size, size) uint8, by ascending id.
 
     Args:
-        directory: Folder of the pixels.
         ids: Ids (M,) int64 of the stored images by name of the split, ascending.
-        image_size: Pixels of a side.
         sizes: The last dimension of each feature, by name.
         make_encoder: Builds an encoder that computes the features of the given names.
         key: Digest of everything that determines pixels and encoder.
@@ -113,8 +111,7 @@ def store_pixels(
     # The caller's random numbers must not depend on whether the pixels were stored.
     with folder_lock(directory), torch.random.fork_rng(devices=[]):
         for name in dict.fromkeys(dataset.name_of(split) for split in splits):
-            split = dataset.split(name)
-            images = subset(split.require_images(), np.unique(split.image_ids))
+            images = asked_images(dataset.split(name))
             pixels(images, directory / f"{name}.npy", image_size)
             ids[name] = images.ids
     return ids

@@ -31,19 +31,10 @@ class FeatureComponent(ABC):
     def build_for_others(
         self, own: ImageFeatures, dataset: VQADataset, splits: Sequence[str], root: Path
     ) -> ImageFeatures:
-        """Computes the features of other data with the network that computed those of a command.
+        """Computes the features of other data with the network of `own`, the features of a command.
 
         A model that is trained on other data can then read the images of the command. Unless a
         network is trained on the data, it is the same for all data, and this is `build`.
-
-        Args:
-            own: The features of the command, which `build` returned.
-            dataset: The other data.
-            splits: Stages or names of its splits.
-            root: Folder of all feature stores.
-
-        Returns:
-            The store of the features of the other data.
         """
         return self.build(dataset, splits, root)
 
@@ -60,10 +51,7 @@ class FeatureComponent(ABC):
 
 
 def offered_places(component: object) -> Mapping[str, int | None] | None:
-    """The features that a component computes, with their number of positions.
-
-    `component` is what features= configures: a `FeatureComponent`, or another class with the method
-    `places`. See `FeatureComponent.places`.
+    """The `places` of what features= configures, which need not be a `FeatureComponent`.
 
     Example:
         >>> from ivqa.features import ConceptFeatures
@@ -73,20 +61,3 @@ def offered_places(component: object) -> Mapping[str, int | None] | None:
     places: Callable[[], Mapping[str, int | None] | None] | None
     places = getattr(component, "places", None)
     return None if places is None else places()
-
-
-def half_up(size: int) -> int:
-    """The output size of a padded convolution of stride 2."""
-    return (size + 1) // 2
-
-
-def half_down(size: int) -> int:
-    """The output size of a pooling of stride 2 without padding."""
-    return size // 2
-
-
-def halved(size: int, times: int, half: Callable[[int], int]) -> int:
-    """The output size of `times` layers of stride 2, each `half_up` or `half_down`."""
-    for _ in range(times):
-        size = half(size)
-    return size

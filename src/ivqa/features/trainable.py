@@ -111,9 +111,8 @@ class TrainableFeatures(FeatureComponent):
             try:
                 features = network(torch.zeros(1, 3, self.image_size, self.image_size))
             except RuntimeError as error:
-                reason = reason_of(error)
                 raise UserError(
                     f"features.network takes no images of {self.image_size} x {self.image_size} "
-                    f"pixels ({reason}); choose another features.image_size"
+                    f"pixels ({reason_of(error)}); choose another features.image_size"
                 ) from error
         return {name: tuple(value.shape) for name, value in features.items()}

@@ -15,7 +15,7 @@ from ivqa.data import VQADataset, VQASplit
 from ivqa.data.extended import write_questions
 from ivqa.data.images import open_picture
 from ivqa.data.rgb import is_plain
-from ivqa.robustness import DisturbsImages
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.store.files import read_bytes
 
 # Formats that every tool decodes; other images are written as PNG.

@@ -44,8 +44,6 @@ def krippendorff_interval(
         ratings: (P, N): see `krippendorff_alpha`.
         clusters: (N,): units of the same cluster, such as questions about one image, are drawn
             together, because they are not independent. None: each unit alone.
-        resamples: Number of resamples.
-        seed: Seed of the draws.
 
     Returns:
         (2,) float64: lower and upper bound, without the resamples for which alpha is not defined;

@@ -22,7 +22,6 @@ def resampled_means(
     Args:
         values: (S, N): S measurements of N questions.
         resamples: Number R of resamples.
-        seed: Seed of the draws.
         clusters: (N,): questions of the same cluster, such as those about one image, are drawn
             together, because they are not independent. None: each question alone.
 
@@ -83,19 +82,18 @@ def cluster_sums(
     return sums
 
 
-def interval(samples: NDArray[np.floating], level: float = 0.95) -> NDArray[np.float64]:
-    """Computes the percentile interval of bootstrap samples.
+def interval(samples: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Computes the 95 percent percentile interval of bootstrap samples.
 
     Args:
         samples: (R, ...): R samples.
-        level: Share of the samples inside the interval, in (0, 1).
 
     Returns:
-        (2, ...) float64: lower and upper bounds; both tails hold (1 - level) / 2 of the samples.
+        (2, ...) float64: lower and upper bounds.
 
     Example:
         >>> interval(np.arange(101.0)).round(9).tolist()
         [2.5, 97.5]
     """
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     return np.quantile(samples, [tail, 1 - tail], axis=0)

@@ -52,8 +52,6 @@ def correlation_interval(
     Args:
         clusters: (N,): pairs of values of the same cluster, such as questions about one image, are
             drawn together, because they are not independent. None: each pair alone.
-        resamples: Number of resamples.
-        seed: Seed of the draws.
 
     Returns:
         (2,) float64: lower and upper bound, without the resamples in which all values of x or of y

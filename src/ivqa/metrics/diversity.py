@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ivqa.metrics.captions.ngrams import NGramIndex
-from ivqa.metrics.captions.text_state import TextMetric
 from ivqa.text.tokens import tokenise
 
 _MAX_SELF_BLEU_PAIRS = 100  # bounds the time on large test sets
@@ -121,29 +120,3 @@ def _distinct_share(questions: Sequence[Sequence[str]], order: int) -> float:
     index = NGramIndex(order)
     counts = index.counts(questions)
     return len(index.numbers) / max(counts.sum(), 1)
-
-
-class QuestionDiversity(TextMetric):
-    """`question_diversity` accumulated over batches and processes.
-
-    Args:
-        training_questions: Questions of the training split, for "novel".
-
-    Example:
-        >>> metric = QuestionDiversity(["Is it red?"])
-        >>> metric.update([["Is it red?", "Is it blue?"]])
-        >>> metric.compute()["novel"]
-        0.5
-    """
-
-    def __init__(self, training_questions: Collection[str] = ()) -> None:
-        super().__init__()
-        self.training_questions = training_questions
-
-    def update(self, questions_by_pair: Sequence[Sequence[str]]) -> None:
-        """Adds all sampled questions of each of P pairs."""
-        self._add(questions_by_pair)
-
-    def compute(self) -> dict[str, float]:
-        """Computes the diversity of all questions by name; see `question_diversity`."""
-        return question_diversity(self._groups(), self.training_questions)

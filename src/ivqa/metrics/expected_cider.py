@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags
 
-from ivqa.metrics.captions.cider import SIGMA, CiderStatistics, inverse_frequency
+from ivqa.metrics.captions.cider import (
+    CiderStatistics,
+    inverse_frequency,
+    length_penalty,
+    lengths,
+)
 from ivqa.metrics.captions.ngrams import NGramIndex
 from ivqa.text.tokens import tokenise
 
@@ -51,8 +56,7 @@ def expected_cider(
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     sentences = [tokenise(text) for text in number]
     vectors = _vectors(sentences, statistics)
-    # The COCO evaluation counts lengths in bigrams.
-    length = np.array([max(len(words) - 1, 0) for words in sentences], dtype=float)
+    length = lengths(sentences)
     place = np.array([number[text] for text in texts], dtype=np.int64)
     result = np.zeros(len(texts))
     for rows in np.split(np.arange(len(texts)), np.flatnonzero(np.diff(group)) + 1):
@@ -61,7 +65,7 @@ def expected_cider(
         # Equal texts of a group are compared once.
         own, back = np.unique(place[rows], return_inverse=True)
         weight = np.bincount(back, np.asarray(weights)[rows])
-        penalty = np.exp(-((length[own, None] - length[own]) ** 2) / (2 * SIGMA**2))
+        penalty = length_penalty(length[own, None] - length[own])
         similarity = sum(_similarities(matrix[own]) for matrix in vectors)
         score = 10 / 4 * (penalty * similarity) @ (weight / weight.sum())
         result[rows] = score[back]

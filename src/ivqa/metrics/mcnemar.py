@@ -11,13 +11,7 @@ from ivqa.metrics.bootstrap import cluster_sums
 
 @dataclass(frozen=True)
 class McNemar:
-    """The result of McNemar's test.
-
-    Args:
-        only_first: Number of questions that only the first model answered correctly.
-        only_second: Number of questions that only the second model answered correctly.
-        p_value: Two-sided mid-p value in [0, 1].
-    """
+    """Questions that only one of the models answered correctly; two-sided mid-p value in [0, 1]."""
 
     only_first: int
     only_second: int

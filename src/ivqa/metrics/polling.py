@@ -16,12 +16,6 @@ def says_yes(answer: str) -> bool:
     Of the text before the first full stop, without commas: it says no if one of its words is "No",
     "no" or "not", else yes.
 
-    Args:
-        answer: The answer of a model.
-
-    Returns:
-        Whether it says yes.
-
     Example:
         >>> [says_yes(text) for text in ("Yes", "No, there is not. Yes.", "There is none", "NO")]
         [True, False, True, True]

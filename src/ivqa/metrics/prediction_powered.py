@@ -19,9 +19,6 @@ class PredictionPowered:
     """A share with its 95 percent interval.
 
     Attributes:
-        estimate: The share, in [0, 1].
-        low: Lower bound.
-        high: Upper bound.
         power: lambda >= 0, how much the judgements count; 0 if they say nothing about the labels.
     """
 

@@ -61,11 +61,7 @@ def wups(
 
 
 def require_wordnet() -> None:
-    """Checks that NLTK finds WordNet.
-
-    Raises:
-        UserError: It is not installed, or a file of it is missing.
-    """
+    """Raises UserError unless NLTK finds all files of WordNet."""
     try:
         wordnet.synsets("thing")  # reads the files
     except (LookupError, OSError) as error:

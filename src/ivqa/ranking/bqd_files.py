@@ -50,11 +50,7 @@ _KEYS = {
 
 
 def write_parquet(path: Path, table: pa.Table, origin: Mapping[str, Any]) -> None:
-    """Writes a BQD with `write_table`.
-
-    Args:
-        origin: The settings that it was built with, as plain values.
-    """
+    """Writes a BQD with the settings that it was built with, `origin`, as plain values."""
     metadata = {_ORIGIN: json.dumps(origin, sort_keys=True)}
     write_table(path, table.combine_chunks().replace_schema_metadata(metadata))
 
@@ -159,14 +155,7 @@ def read_bqd(path: Path) -> pa.Table:
 
 
 def scores_of(table: pa.Table) -> NDArray[np.float32]:
-    """The scores of a BQD as a matrix.
-
-    Args:
-        table: The BQD of N main questions.
-
-    Returns:
-        (N, k) float32 with the longest ranking's k; shorter rankings end with zeros.
-    """
+    """The scores of a BQD as a matrix (N, k) float32; shorter rankings end with zeros."""
     column = table["scores"].combine_chunks()
     counts = column.value_lengths().to_numpy()
     scores = np.zeros((len(counts), counts.max(initial=0)), dtype=np.float32)

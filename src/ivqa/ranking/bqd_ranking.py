@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError
+from ivqa.data.validation import listed
 from ivqa.errors import UserError
 from ivqa.lasso.certificate import TOLERANCE
 from ivqa.lasso.ranking import Ranking
@@ -48,15 +49,12 @@ class BQDRanking:
         question_ids: Their ids, (N,), all different.
         image_ids: Ids of their images, (N,).
         pool: The basic questions, all different.
-        ranker: Ranks the pool.
         settings: How the ranker and the pool were built, as plain values; stored with the parts.
-        folder: Where the files of the parts are.
         k: Basic questions for each main question.
         exclude_duplicates: Whether basic questions with the words of the main question are left out
             of its ranking. If they are not, LASSO gives them all the weight [IJCV, Table 8].
         part_size: Distinct questions of a part.
         shard: Number of this shard, from 0.
-        num_shards: Number of shards.
     """
 
     questions: Sequence[str]
@@ -226,3 +224,64 @@ def _ranked(questions: Sequence[str], pool: Sequence[str], ranking: Ranking) -> 
     lists = (pa.ListArray.from_arrays(ends, of) for of in (texts, ranking.scores.ravel()))
     # The schema gives the types.
     return pa.table([questions, *lists, ranking.gap, ranking.support], schema=_RANKED)
+
+
+def merge_shards(files: Sequence[Path]) -> tuple[pa.Table, dict[str, Any]]:
+    """Merges the files of all shards into the table and origin that a single process would write.
+
+    The files may be in any order; the table is ordered by question id.
+
+    Raises:
+        DataError: A file is damaged, has other settings than the first, or repeats questions of
+            another file, or a shard is missing.
+    """
+    if not files:
+        raise DataError("there are no shards to merge")
+    tables, origins = zip(*(read_parquet(file) for file in files), strict=True)
+    for file, origin in zip(files, origins, strict=True):
+        _check_same(file, origin, files[0], origins[0])
+    _check_no_overlap(files, tables)
+    number = origins[0]["num_shards"]
+    if missing := sorted(set(range(number)) - {origin["shard"] for origin in origins}):
+        raise DataError(
+            f"shard {listed([str(shard) for shard in missing])} of {number} is missing beside "
+            f"{files[0]}; run the same command with shard={','.join(map(str, missing))}"
+        )
+    merged = pa.concat_tables(tables).sort_by("question_id")
+    expected = origins[0]["main_questions"]
+    if len(merged) != expected:
+        raise DataError(
+            f"the {number} shards beside {files[0]} hold {len(merged)} main questions of "
+            f"{expected}; run them again"
+        )
+    return merged, {**origins[0], "shard": 0, "num_shards": 1}
+
+
+def _check_same(
+    file: Path, origin: Mapping[str, Any], first: Path, expected: Mapping[str, Any]
+) -> None:
+    """Raises DataError unless a file is a shard with the settings of the first."""
+    if "shard" not in origin:
+        raise DataError(f"{file} is not a shard of a basic question dataset written by task=rank")
+    # Shards differ in their number only.
+    others = differences({**expected, "shard": 0}, {**origin, "shard": 0})
+    if others:
+        raise DataError(
+            f"{file} has other settings than {first} ({others[0]}); merge shards of one "
+            "configuration"
+        )
+
+
+def _check_no_overlap(files: Sequence[Path], tables: Sequence[pa.Table]) -> None:
+    """Raises DataError where two files have rankings of the same question."""
+    owner = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    ids = np.concatenate([table["question_id"].to_numpy() for table in tables])
+    # Sorted, equal ids are neighbours.
+    order = np.argsort(ids, kind="stable")
+    again = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if len(again):
+        one, other = (files[owner[order[again[0] + step]]] for step in (0, 1))
+        raise DataError(
+            f"{len(again)} question ids occur twice, such as {ids[order[again[0]]]} in {one} and "
+            f"in {other}; merge each shard once"
+        )

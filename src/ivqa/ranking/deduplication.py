@@ -1,6 +1,6 @@
 """Near-duplicates in a pool: vectors whose cosine exceeds a threshold."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ivqa.errors import UserError
 from ivqa.lasso.ranking import Ranking
+from ivqa.ranking.score_ranking import Excluded
 
 _BLOCK = 1024  # rows that are compared with as many others: 4 MB of cosines
 _DIRECTIONS = 64  # of the projection: enough to tell most pairs apart, and cheap
@@ -75,7 +76,7 @@ class Distinct:
         """The vectors (n, d) of the rows kept; the same array where all rows are kept."""
         return vectors if len(self.rows) == len(vectors) else vectors[self.rows]
 
-    def exclude(self, excluded: Sequence[Sequence[int]]) -> list[list[int]]:
+    def exclude(self, excluded: Excluded) -> list[list[int]]:
         """Converts excluded rows of the pool to rows among those kept; each excludes its group."""
         # The place of each row's representative among the rows kept.
         place = np.searchsorted(self.rows, self.first)

@@ -19,20 +19,13 @@ Splits = Annotated[Sequence[str], AtLeastOne]
 def general_questions(dataset: VQADataset, splits: Splits) -> list[str]:
     """The pool of the general basic question dataset (GBQD) [ROB 4]: all questions, each once.
 
-    Returns:
-        The questions, without repetitions after normalisation, in order of first occurrence.
+    Questions count as equal after normalisation; the order is that of their first occurrence.
     """
     return unique_questions([text for name in splits for text in dataset.split(name).questions])
 
 
 def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: str) -> list[str]:
     """The questions of one answer type, each once: for yes/no the pool of the YNBQD [ROB 4].
-
-    Args:
-        answer_type: An answer type of the annotations, such as "yes/no".
-
-    Returns:
-        The questions, without repetitions after normalisation, in order of first occurrence.
 
     Raises:
         DataError: A split has no annotations, or no question has that answer type.
@@ -53,12 +46,7 @@ def questions_of_answer_type(dataset: VQADataset, splits: Splits, answer_type: s
 def with_main_answers(table: pa.Table, split: VQASplit) -> pa.Table:
     """Adds the column `question_answers`: the annotators' answers to each main question [ROB 4].
 
-    Args:
-        table: A BQD with the column question_id.
-        split: The split of the main questions.
-
-    Returns:
-        The table; unchanged if the split has no annotations.
+    A table of a split without annotations stays unchanged.
     """
     if not split.has_answers:
         return table
@@ -70,14 +58,9 @@ def with_main_answers(table: pa.Table, split: VQASplit) -> pa.Table:
 def with_answers(table: pa.Table, dataset: VQADataset, splits: Sequence[str]) -> pa.Table:
     """Adds the column `answers`: the answers that annotators gave to each basic question.
 
-    A question of the pool may have been asked about several images; its first occurrence counts, as
-    for the pool itself. VQABQ appends basic questions with their answers [VQABQ 3].
-
-    Args:
-        splits: The splits that the pool was made of, in their order.
-
-    Returns:
-        The table; `answers` has one list of texts for each basic question of a row.
+    A question of the pool may have been asked about several images; its first occurrence in the
+    splits counts, as for the pool itself. VQABQ appends basic questions with their answers
+    [VQABQ 3].
 
     Raises:
         UserError: A basic question is in none of the splits.

@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from ivqa.device import fastest_dtype
 from ivqa.encoders.encoder import SentenceEncoder
 from ivqa.errors import UserError
-from ivqa.lasso.ranking import OnUncertified, Ranking
-from ivqa.ranges import OpenShare, Positive, Seed
+from ivqa.lasso import LassoSolver, OnUncertified, Ranking, SolverSettings, UncertifiedError
+from ivqa.ranges import NO_EFFECT, OpenShare, Positive, Seed
 from ivqa.ranking.deduplication import Distinct
-from ivqa.ranking.lasso_ranker import LassoRanker
-from ivqa.ranking.score_ranking import rank_by_scores
+from ivqa.ranking.score_ranking import Excluded, rank_by_scores
 
 _UNIT = 1e-3  # the square of a unit vector may differ from 1 by so much: float16 has 1e-3
 
@@ -25,11 +26,7 @@ class QuestionRanker(Protocol):
     """Ranks a pool of basic questions for main questions."""
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool for each main question.
 
@@ -37,11 +34,54 @@ class QuestionRanker(Protocol):
             questions: B main questions.
             pool: N basic questions.
             k: Length of the rankings.
-            exclude: For each main question the rows of the pool that must not be used.
 
         Returns:
             The k best rows of each main question.
         """
+
+
+class LassoRanker(LassoSolver):
+    """Ranks a pool of basic questions by LASSO [ROB 3], by default with x >= 0.
+
+    The papers have no sign on x: positive=False. Questions are then ranked by x, and those with
+    x < 0 come after all others, with score 0.
+
+    Args:
+        *problem: pool, lam and positive of `LassoSolver`.
+        device: Where products with the whole pool are computed.
+        settings: Constants of the solver. Where `screening` is None, it is the fastest number
+            format of the device; certificates hold for each.
+        **options: The other arguments of `LassoSolver`. With intercept=True each vector is centred
+            over its d coordinates, as the published code did.
+
+    Raises:
+        ValueError: As for `LassoSolver`.
+    """
+
+    def __init__(
+        self,
+        *problem: Any,
+        device: Annotated[str, NO_EFFECT] = "cpu",
+        settings: SolverSettings | None = None,
+        **options: Any,
+    ) -> None:
+        settings = settings or SolverSettings()
+        # The solver stands on its own and does not know which formats a device multiplies fast.
+        settings = replace(settings, screening=settings.screening or fastest_dtype(device))
+        super().__init__(*problem, device=device, settings=settings, **options)
+
+    @override
+    def rank(
+        self,
+        vectors: NDArray[np.float32],
+        k: int = 21,
+        exclude: Sequence[Sequence[int]] | None = None,
+    ) -> Ranking:
+        try:
+            return super().rank(vectors, k, exclude)
+        except UncertifiedError as error:
+            # Commands print a UserError as one line, without a traceback.
+            raise UserError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -71,20 +111,12 @@ class LassoQuestionRanker:
 
     @staticmethod
     def check_arguments(arguments: Mapping[str, Any]) -> None:
-        """Raises UserError unless exactly one weight is given; commands call it before they start.
-
-        Args:
-            arguments: Values of the constructor's arguments by name.
-        """
+        """Raises UserError unless one weight is given; commands call it before they start."""
         if (arguments["lam"] is None) == (arguments["alpha"] is None):
             raise UserError("the LASSO ranker takes lam or alpha, one of the two")
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool by LASSO, with certificates; see `QuestionRanker.rank`.
 
@@ -114,11 +146,7 @@ class CosineRanker:
     deduplicate: OpenShare | None = None
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool by cosine; see `QuestionRanker.rank`.
 
@@ -149,11 +177,7 @@ class RandomRanker:
     seed: Seed = 0
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Draws k different rows of the pool at random, with score 0; see `QuestionRanker.rank`.
 

@@ -11,12 +11,15 @@ from ivqa.lasso.ranking import Ranking
 
 _PAIRS_AT_ONCE = 2**19  # 4 MB of float64 scores; metrics need several arrays of that size
 
+Excluded = Sequence[Sequence[int]]
+"""For each main question the rows of the pool that must not be used."""
+
 
 def rank_by_scores(
     scores: Callable[[slice], NDArray[np.floating]],
     shape: tuple[int, int],
     k: int,
-    exclude: Sequence[Sequence[int]],
+    exclude: Excluded,
     rows_at_once: int | None = None,
 ) -> Ranking:
     """Ranks the pool by score; of equal scores the first rows of the pool count.
@@ -26,7 +29,6 @@ def rank_by_scores(
             Floats are overwritten.
         shape: (B, N), the number of main questions and of basic questions.
         k: Length of the rankings, at least 1.
-        exclude: For each main question the rows of the pool that must not be used.
         rows_at_once: Main questions of a slice; None takes so few that their scores stay in the
             processor's cache.
 

@@ -1,5 +1,6 @@
 """The beliefs of a page as compact JSON, which the page draws piece by piece."""
 
+from bisect import bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,6 @@ class PageBeliefs:
     """The beliefs of up to four models about the same images, numbered for the page.
 
     Args:
-        models: The models.
         oracle: The oracle of the images, which knows the meanings of questions; None without one.
     """
 
@@ -30,7 +30,6 @@ class PageBeliefs:
         self.models = models
         self._means = meaning_of(oracle)
         self._questions: dict[str, int] = {}
-        self._meanings: dict[Hashable, int] = {}
         self._sources: dict[str, int] = {}
         # The line of each belief in the beliefs.jsonl of its model.
         self._lines = [
@@ -80,7 +79,11 @@ class PageBeliefs:
         ]
         on_front = [self._view(belief) for belief in front]
         pictured = dict.fromkeys([*self.shown_images, *(belief.image_id for belief in front)])
-        means = [self._meaning(question) for question in self._questions]
+        meanings: dict[Hashable, int] = {}
+        means = [
+            meanings.setdefault(self._means(question), len(meanings))
+            for question in self._questions
+        ]
         return {
             "images": {image: picture(split, image, _THUMBNAIL, _QUALITY) for image in pictured},
             "questions": list(self._questions),
@@ -145,9 +148,6 @@ class PageBeliefs:
     def _source(self, belief: Belief) -> int:
         return self._sources.setdefault(belief.source, len(self._sources))
 
-    def _meaning(self, question: str) -> int:
-        return self._meanings.setdefault(self._means(question), len(self._meanings))
-
 
 def mistake_rows(models: Sequence[Sequence[Mistake]], number: int) -> list[dict[str, Any]]:
     """Aligns the kinds of mistakes of several models: the commonest of the first one.
@@ -189,12 +189,11 @@ def _shared_images(models: Sequence[BeliefPageModel]) -> list[int]:
 
 def _longest(lengths: Sequence[int]) -> int:
     """The greatest length of lists that together hold at most MOST_BELIEFS when cut to it."""
-    low, high = 1, max(lengths, default=1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = sum(min(length, middle) for length in lengths) <= MOST_BELIEFS
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+
+    def held(limit: int) -> int:
+        return sum(min(length, limit) for length in lengths)
+
+    return max(1, bisect_right(range(max(lengths, default=1) + 1), MOST_BELIEFS, key=held) - 1)
 
 
 def _packed(reasons: Reasons) -> dict[str, Any]:

@@ -55,12 +55,14 @@ def belief_plots(
     with plt.rc_context(
         {
             "svg.fonttype": "path",  # the page has no font files
+            "figure.figsize": (4.2, 2.7),
             "font.size": 10,
+            "legend.frameon": False,
             "axes.spines.top": False,
             "axes.spines.right": False,
         }
     ):
-        figure, axes = plt.subplots(figsize=(4.2, 2.7))
+        figure, axes = plt.subplots()
         axes.hist(
             [[belief.phi for belief in model.beliefs] for model in models],
             bins=20,
@@ -69,26 +71,24 @@ def belief_plots(
         )
         axes.set(xlabel="confidence of a belief, phi(a | I, q)", ylabel="beliefs")
         if len(models) > 1:
-            axes.legend(frameon=False)
+            axes.legend()
         plots.append(svg(figure))
         if curves:
-            figure, axes = plt.subplots(figsize=(4.2, 2.7))
+            figure, axes = plt.subplots()
             for name, points in curves.items():
                 axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
             axes.set(xlabel="policy gradient step", ylabel="mean over samples", ylim=(0, 1.02))
             # The curves fill the whole height, so the legend does not fit inside.
-            axes.legend(
-                frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4
-            )
+            axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
             plots.append(svg(figure))
         noisy = {model.name: accuracies(model.metrics) for model in models}
         if any(noisy.values()):
-            figure, axes = plt.subplots(figsize=(4.2, 2.7))
+            figure, axes = plt.subplots()
             for name, means in noisy.items():
                 axes.plot(range(len(means)), means, marker="o", markersize=3, label=name)
             axes.set(xlabel="level of noise", ylabel="accuracy", ylim=(0, 1))
             if len(models) > 1:
-                axes.legend(frameon=False, fontsize=8)
+                axes.legend(fontsize=8)
             plots.append(svg(figure))
     return plots
 

@@ -20,8 +20,6 @@ class BeliefPageModel:
     """The belief set of a model and the metrics of its diagnosis.
 
     Attributes:
-        name: The name of the model.
-        beliefs: Its beliefs.
         metrics: The metrics of the diagnosis by name.
         reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
         r_score: R_score with the tolerance and limit of the metrics.
@@ -143,11 +141,11 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
         )
         lines += below_blind(name, metrics)
     count = int(metrics["beliefs/count"])
-    lines.append(
-        f"{count:,} beliefs, {metrics['beliefs/per_pair']:.1f} for each image and answer: the "
-        f"policy found {metrics['rl/per_pair']:.1f}, the generator before it "
-        f"{metrics['supervised/per_pair']:.1f}."
-    )
+    found = f"{count:,} beliefs, {metrics['beliefs/per_pair']:.1f} for each image and answer"
+    if (policy := metrics.get("rl/per_pair")) is not None:
+        found += f": the policy found {policy:.1f}, the generator before it "
+        found += f"{metrics['supervised/per_pair']:.1f}"
+    lines.append(f"{found}.")
     typed = sum(belief.type is not None for belief in beliefs)
     if typed:
         # The shares are those of the typed beliefs; a proxy may type few.

@@ -15,7 +15,7 @@ from ivqa.data.images import open_picture
 from ivqa.data.rgb import to_rgb
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.ranges import CountOrZero
-from ivqa.report.pages.base import render
+from ivqa.report.pages.base import write_page
 from ivqa.store.files import write_bytes
 
 _THUMBNAIL = 256  # pixels, of the longer side
@@ -31,11 +31,7 @@ _VERDICT_COLORS = {
 
 @dataclass(frozen=True)
 class NotedQuestion(GeneratedQuestion):
-    """A generated question with a remark for the contact sheet.
-
-    Args:
-        note: The remark, such as the probability of the question.
-    """
+    """A generated question with a remark for the contact sheet, such as its probability."""
 
     note: str = ""
 
@@ -54,24 +50,23 @@ def write_contact_sheet(
             answer type or reference is left out.
         summary: Figures at the top of the page, by name.
     """
-    page = render(
+    write_page(
+        path,
         "contact_sheet.html.j2",
         title=title,
         subtitle=subtitle,
-        summary={name: _figure(value) for name, value in summary.items()},
+        summary={
+            name: value if isinstance(value, str) else f"{value:.3g}"
+            for name, value in summary.items()
+        },
         items=[_view(item) for item in items],
         answer_types=sorted({item.answer_type for item in items if item.answer_type}),
         verdicts=[name for name in _VERDICT_COLORS if any(i.best.verdict == name for i in items)],
     )
-    write_bytes(path, page.encode())
 
 
 def write_contact_sheet_png(path: Path, items: Sequence[AskedPair], columns: int = 4) -> None:
-    """Writes a picture with image, answer and best question of each pair.
-
-    Args:
-        columns: Pairs in a row.
-    """
+    """Writes a picture with image, answer and best question of each pair."""
     font = ImageFont.load_default(13)
     height = _CELL + 18 * _TEXT_LINES
     rows = -(-len(items) // columns)  # rounded up
@@ -138,10 +133,6 @@ def _wrapped(text: str, font: Any) -> list[str]:
     return [*lines, line]
 
 
-def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuestionPages:
     """Writes questions.html and questions.png of an iVQA benchmark.
@@ -160,13 +151,9 @@ class QuestionPages:
         title: str,
         metrics: Mapping[str, float],
     ) -> Path:
-        """Writes the pages; the contact sheet shows some of the metrics at the top.
+        """Writes the pages about the pairs of a split, in its order, and returns questions.html.
 
-        Args:
-            items: The image-answer pairs of the split, in its order.
-
-        Returns:
-            The contact sheet, questions.html.
+        The contact sheet shows some of the metrics at the top.
         """
         step = max(1, len(items) // max(self.num_shown, 1))
         shown = items[::step][: self.num_shown]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ivqa.metrics import RScore
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
-from ivqa.report.pages.base import render
+from ivqa.report.pages.base import write_page
 from ivqa.store.files import write_text
 
 _HEADING = 16  # characters of a heading before it folds inside of a word
@@ -206,8 +206,8 @@ def write_table(
     frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])
     write_text(folder / f"{name}.csv", frame.to_csv(index=False))
     write_text(folder / f"{name}.tex", latex_table(rows))
-    page = render("table.html.j2", title=title, names=columns, rows=_cells(rows))
-    write_text(folder / f"{name}.html", page)
+    html = folder / f"{name}.html"
+    write_page(html, "table.html.j2", title=title, names=columns, rows=_cells(rows))
 
 
 def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:

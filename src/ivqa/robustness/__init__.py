@@ -11,58 +11,33 @@ from ivqa.robustness.augmentation import NoiseAugmentation
 from ivqa.robustness.basic_questions import BasicQuestionNoise
 from ivqa.robustness.bqd_noise import BQDNoise
 from ivqa.robustness.callback import RobustnessCallback
-from ivqa.robustness.comparison import RIGHT, Flips, common_questions, flips_at, paired_differences
-from ivqa.robustness.curve import NoiseCurve
 from ivqa.robustness.image_noise import (
     Blur,
     GaussianNoise,
-    ImageNoise,
     JPEGCompression,
     MotionBlur,
     Occlusion,
     SaltAndPepper,
 )
-from ivqa.robustness.noise import DisturbsImages, JointNoise, Noise
-from ivqa.robustness.records import NoiseRecords
+from ivqa.robustness.noise import JointNoise, Noise
 from ivqa.robustness.rephrasing import Rephrasing
-from ivqa.robustness.vqabq import (
-    VQABQ,
-    BestBasicQuestions,
-    ThresholdSearch,
-    differs_when_independent,
-    helpful_counts,
-    selection_figures,
-)
+from ivqa.robustness.vqabq import VQABQ
 from ivqa.robustness.word_shuffling import WordShuffling
 
 __all__ = [
-    "RIGHT",
     "VQABQ",
     "BQDNoise",
     "BasicQuestionNoise",
-    "BestBasicQuestions",
     "Blur",
-    "DisturbsImages",
-    "Flips",
     "GaussianNoise",
-    "ImageNoise",
     "JPEGCompression",
     "JointNoise",
     "MotionBlur",
     "Noise",
     "NoiseAugmentation",
-    "NoiseCurve",
-    "NoiseRecords",
     "Occlusion",
     "Rephrasing",
     "RobustnessCallback",
     "SaltAndPepper",
-    "ThresholdSearch",
     "WordShuffling",
-    "common_questions",
-    "differs_when_independent",
-    "flips_at",
-    "helpful_counts",
-    "paired_differences",
-    "selection_figures",
 ]

@@ -49,9 +49,6 @@ class NoiseAugmentation:
     def check(self, questions: Sequence[str]) -> None:
         """Checks in a short time that the noise can disturb the training questions.
 
-        Args:
-            questions: The N training questions.
-
         Raises:
             UserError: The noise has nothing for one of the questions.
         """

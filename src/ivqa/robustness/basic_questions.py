@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.ranges import Cache, Count
-from ivqa.ranking import QuestionRanker, Ranking
+from ivqa.ranking import Ranking
+from ivqa.ranking.question_rankers import QuestionRanker
 from ivqa.store.arrays import load_arrays
 from ivqa.store.digests import digest
 from ivqa.store.files import atomic_write

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ivqa.data import DataError
 from ivqa.ranges import Count, ExistingFile
-from ivqa.ranking import read_bqd, scores_of
+from ivqa.ranking.bqd_files import read_bqd, scores_of
 from ivqa.robustness.basic_questions import partitions
 from ivqa.text.tokens import tokenise
 

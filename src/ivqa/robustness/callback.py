@@ -29,13 +29,10 @@ class RobustnessCallback(MeasuringCallback):
     default_root_dir of the trainer.
 
     Args:
-        noise: The noise source.
         pool: Returns the questions of a data set that the noise may use; None for the training
             questions.
         num_questions: Number of questions of the split, drawn at random; None for all.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
-        batch_size: Questions answered at once.
-        resamples: Number of resamples of the bootstrap.
         seed: Seed of the choice of questions and of the bootstrap.
         r_score: R_score with its tolerance and limit [ROB eq. 3], and which accuracy is measured.
     """
@@ -65,13 +62,9 @@ class RobustnessCallback(MeasuringCallback):
 
     @staticmethod
     def validation_metrics(arguments: Mapping[str, Any]) -> set[str]:
-        """The names of the metrics that a callback logs in training.
+        """The names of the metrics that a callback with these arguments logs in training.
 
-        Args:
-            arguments: The arguments of the constructor, as in the configuration.
-
-        Returns:
-            Names such as "robustness/r_score"; none if it does not run in training.
+        They are such as "robustness/r_score"; none if it does not run in training.
         """
         if not arguments.get("every_n_epochs"):
             return set()

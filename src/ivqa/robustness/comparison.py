@@ -145,9 +145,6 @@ class Flips:
 def flips_at(records: NoiseRecords, level: int) -> Flips:
     """Finds the answers of one level that differ from those without noise.
 
-    Args:
-        records: Answers at levels 0 ... L.
-
     Returns:
         The questions whose answer becomes wrong or right, or differs after normalisation.
     """

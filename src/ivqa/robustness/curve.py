@@ -20,13 +20,11 @@ class NoiseCurve:
         accuracies: (L + 1, N) in [0, 1]; level 0 is without noise.
         answer_types: Answer types of the N questions.
         r_score: R_score with its tolerance and limit [ROB eq. 3].
-        answers: L + 1 lists of the N answers; None where they are unknown.
-        images: (N,) ids of the questions' images; None where each question has its own.
-        blind: (N,) accuracies of a blind baseline; None where they are unknown.
-        cut: (L + 1, N) bool, whether the model reads only the beginning of a question; None where
-            it is unknown.
-        choices: (L + 1, N) accuracies of multiple choice in [0, 1], NaN for questions without
-            candidates; None without multiple choice.
+        answers: L + 1 lists of the N answers; this and what follows is None where unknown.
+        images: (N,) ids of the questions' images.
+        blind: (N,) accuracies of a blind baseline.
+        cut: (L + 1, N) bool, whether the model reads only the beginning of a question.
+        choices: (L + 1, N) accuracies of multiple choice in [0, 1], NaN without candidates.
 
     Example:
         >>> curve = NoiseCurve(np.array([[1.0, 1.0], [1.0, 0.5]]), ["other", "other"])

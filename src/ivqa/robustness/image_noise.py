@@ -38,16 +38,7 @@ class ImageNoise(ABC):
 
     @abstractmethod
     def disturbed_image(self, image: Image.Image, image_id: int, level: int) -> Image.Image:
-        """Disturbs an image.
-
-        Args:
-            image: An RGB image. It is not changed.
-            image_id: Id of the image, which seeds random noise.
-            level: A level in 1..levels.
-
-        Returns:
-            The disturbed RGB image, of the same size.
-        """
+        """Disturbs an image; see `DisturbsImages`."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +46,8 @@ class GaussianNoise(ImageNoise):
     """Adds independent normal noise to every channel of every pixel.
 
     Args:
-        levels: Number of levels.
         step: Standard deviation at level 1, where black is 0 and white is 1; it is proportional to
             the level.
-        seed: Seed of the noise.
     """
 
     levels: Count = 7
@@ -79,7 +68,6 @@ class Blur(ImageNoise):
     """Blurs the image with a Gaussian kernel.
 
     Args:
-        levels: Number of levels.
         step: Standard deviation of the kernel at level 1, as a share of the shorter side; it is
             proportional to the level.
     """
@@ -99,10 +87,8 @@ class MotionBlur(ImageNoise):
     The direction is random, and the same at all levels.
 
     Args:
-        levels: Number of levels.
         step: Length of the line at level 1, as a share of the shorter side; it is proportional to
             the level.
-        seed: Seed of the direction.
     """
 
     levels: Count = 7
@@ -156,9 +142,7 @@ class SaltAndPepper(ImageNoise):
     """Turns random pixels white or black, half of them each.
 
     Args:
-        levels: Number of levels.
         step: Share of the pixels at level 1; it is proportional to the level, up to 1.
-        seed: Seed of the pixels.
     """
 
     levels: Count = 7
@@ -202,9 +186,7 @@ class Occlusion(ImageNoise):
     """Hides a part of the image with a grey rectangle of the image's aspect ratio.
 
     Args:
-        levels: Number of levels.
         step: Hidden share of the area at level 1; it is proportional to the level, up to 1.
-        seed: Seed of the position of the rectangle.
     """
 
     levels: Count = 7

@@ -73,12 +73,7 @@ class NoiseRecords:
         """Computes the accuracy of every answer.
 
         Args:
-            answers: L + 1 lists of N answers.
-            questions: L + 1 lists of the N questions as they were asked; None where unknown.
             rows: Positions (N,) of the questions in the split; None for all.
-            accuracy: Which accuracy, see `AnswerMetric.with_accuracy`.
-            choices: L + 1 lists of N chosen candidates; None without multiple choice.
-            cut: Whether a question was cut, (L + 1, N); None where unknown.
 
         Returns:
             The records, without the questions that the metric of the split does not count, and

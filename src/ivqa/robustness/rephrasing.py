@@ -33,7 +33,6 @@ class Rephrasing:
             VQA-Rephrasings (Shah et al. 2019), whose rephrasings name their question in
             `rephrasing_of`. Questions are looked up by their words, without regard to case and
             punctuation. None takes the wordings of the grammar of the scenes.
-        levels: Number of levels.
         seed: Seed of the synonyms that the grammar chooses.
     """
 

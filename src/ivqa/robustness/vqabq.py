@@ -47,7 +47,6 @@ class VQABQ:
     The accuracy at partition 1 of the noise curve is that of VQABQ; compare it with partition 0.
 
     Args:
-        source: Ranks the basic questions.
         thresholds: The thresholds (s1, s2, s3) of `helpful_counts`.
         levels: Always 1.
     """
@@ -77,10 +76,6 @@ class BestBasicQuestions:
     """Appends the best basic questions to each question: level L appends L of them, without a rule.
 
     With an answer at each level, `search_thresholds` knows the accuracy of every selection.
-
-    Args:
-        source: Ranks the basic questions.
-        levels: The largest number of basic questions.
     """
 
     source: RankedBasicQuestions
@@ -135,12 +130,7 @@ def differs_when_independent(
 ) -> float:
     """The share of questions whose selection differs if the three conditions are independent.
 
-    Args:
-        scores: Scores (N, k), best first.
-        thresholds: (s1, s2, s3).
-
-    Raises:
-        UserError: A score is not finite, or there are not three thresholds.
+    Arguments and errors are those of `helpful_counts`.
 
     Example:
         >>> differs_when_independent(np.array([[0.5, 0.4, 0.1], [0.7, 0.5, 0.1]]))
@@ -153,18 +143,11 @@ def differs_when_independent(
 def selection_figures(
     scores: NDArray[np.floating], thresholds: ThreeThresholds = THRESHOLDS
 ) -> dict[str, float]:
-    """Computes the statistics of the selection.
-
-    Args:
-        scores: Scores (N, k), best first.
-        thresholds: (s1, s2, s3) of `helpful_counts`.
+    """Computes the statistics of the selection by `helpful_counts`, whose arguments it has.
 
     Returns:
         helpful_0 to helpful_3, the share of main questions with that number of helpful ones
         [IJCV, Table 6], and the figures of `ratio_statistics`.
-
-    Raises:
-        UserError: A score is not finite, or there are not three thresholds.
     """
     counts = helpful_counts(scores, thresholds)
     figures = {f"helpful_{count}": float((counts == count).mean()) for count in range(4)}
@@ -174,15 +157,11 @@ def selection_figures(
 def ratio_statistics(scores: NDArray[np.floating]) -> dict[str, float]:
     """Mean and standard deviation of what the thresholds are compared with [IJCV, Table 5].
 
-    Args:
-        scores: Scores (N, k), best first.
+    `scores` and errors are those of `helpful_counts`.
 
     Returns:
         score1, score2_over_score1, score3_over_score2, and each with _std, over the questions whose
         divisor is positive; absent where no question has a positive one.
-
-    Raises:
-        UserError: A score is not finite.
 
     Example:
         >>> ratio_statistics(np.array([[0.8, 0.4, 0.0], [0.0, 0.0, 0.0]]))["score2_over_score1"]

@@ -22,10 +22,6 @@ class WordShuffling:
     min(L + 1, n) for a question of n words, if some order of the words has that distance, else the
     largest smaller distance that some order has. No order has distance 1. A question whose words
     are all equal stays unchanged.
-
-    Args:
-        levels: Number of levels.
-        seed: Seed of the orders.
     """
 
     version: ClassVar[int] = 1

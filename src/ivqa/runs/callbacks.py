@@ -15,16 +15,7 @@ from ivqa.vqa import MeasuringCallback
 
 
 def build_callback(node: DictConfig, measuring_models: Mapping[str, Any]) -> Any:
-    """Builds one callback.
-
-    Args:
-        node: Its configuration.
-        measuring_models: Trained models by name; the callback receives those that its constructor
-            declares.
-
-    Returns:
-        The callback.
-    """
+    """Builds a callback with those of the trained models that its constructor declares by name."""
     taken = signature(get_object(node._target_)).parameters
     return instantiate(
         node, **{name: one for name, one in measuring_models.items() if name in taken}
@@ -32,15 +23,7 @@ def build_callback(node: DictConfig, measuring_models: Mapping[str, Any]) -> Any
 
 
 def build_callbacks(cfg: DictConfig, measuring_models: Mapping[str, Any]) -> list[pl.Callback]:
-    """Builds the configured callbacks.
-
-    Args:
-        cfg: The configuration; a null entry of cfg.callbacks switches a callback off.
-        measuring_models: Trained models by name, see `build_callback`.
-
-    Returns:
-        The callbacks, in the order of the configuration.
-    """
+    """Builds the configured callbacks in their order; a null entry switches one off."""
     return [
         build_callback(node, measuring_models) for node in (cfg.callbacks or {}).values() if node
     ]
@@ -56,13 +39,7 @@ def measured(
 ) -> dict[str, float]:
     """Runs the configured measurements outside of a Trainer: noise, beliefs.
 
-    Args:
-        cfg: The configuration.
-        measuring_models: Trained models by name, see `build_callback`.
-        module: A VQA model; it need not be a LightningModule.
-        datamodule: The data.
-        split: Stage or name of the split.
-        run_dir: The directory for files of the callbacks.
+    `module` is a VQA model, which need not be a LightningModule; `split` a stage or a name.
 
     Returns:
         The figures by name; empty without such a callback.
@@ -75,12 +52,5 @@ def measured(
 
 
 def applicable(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Leaves out the metrics that do not apply, which are NaN.
-
-    Args:
-        metrics: Values by name.
-
-    Returns:
-        The others.
-    """
+    """The metrics without those that do not apply, which are NaN."""
     return {name: float(value) for name, value in metrics.items() if not math.isnan(value)}

@@ -8,6 +8,7 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import nn
+from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, Seed
@@ -22,7 +23,6 @@ class LastCheckpoint(pl.callbacks.Checkpoint):
     from the step does not repeat the validation. Lightning's ModelCheckpoint would write at once.
 
     Args:
-        dirpath: The folder.
         every_n_train_steps: N, for long epochs; None writes after epochs only.
     """
 
@@ -31,6 +31,7 @@ class LastCheckpoint(pl.callbacks.Checkpoint):
         self.every_n_train_steps = every_n_train_steps
         self._saved_step = 0
 
+    @override
     def on_train_batch_end(
         self,
         trainer: pl.Trainer,
@@ -39,38 +40,19 @@ class LastCheckpoint(pl.callbacks.Checkpoint):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Writes after a step that no validation follows.
-
-        Args:
-            trainer: Writes the checkpoint.
-            pl_module: The trained module; unused.
-            outputs: The loss; unused.
-            batch: The batch; unused.
-            batch_idx: The number of the batch in its epoch.
-        """
         interval = trainer.val_check_batch
         counts_epochs = trainer.check_val_every_n_epoch is not None
         done = (batch_idx if counts_epochs else trainer.fit_loop.total_batch_idx) + 1
         if interval is None or done % interval:
             self._save_on_step(trainer)
 
+    @override
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Writes after a validation within an epoch, where it is due.
-
-        Args:
-            trainer: Writes the checkpoint.
-            pl_module: The trained module; unused.
-        """
         if trainer.state.fn == "fit" and not trainer.is_last_batch:
             self._save_on_step(trainer)
 
+    @override
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Writes after an epoch and its validation.
-
-        Args:
-            trainer: Writes the checkpoint.
-            pl_module: The trained module; unused.
-        """
         self._save(trainer)
 
     def _save_on_step(self, trainer: pl.Trainer) -> None:
@@ -91,38 +73,25 @@ class StepSeed(pl.Callback):
 
     A resumed run then repeats dropout and sampling exactly, wherever it was interrupted, although
     no checkpoint stores the state of a random generator.
-
-    Args:
-        seed: The seed of the run.
     """
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed
 
+    @override
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Seeds torch for this step and batch; accumulated gradients have several batches a step.
-
-        Args:
-            trainer: Gives step and rank.
-            pl_module: The trained module; unused.
-            batch: The batch; unused.
-            batch_idx: The number of the batch in its epoch.
-        """
+        # Accumulated gradients have several batches a step.
         words = (self.seed, trainer.global_step, batch_idx, trainer.global_rank)
         mixed = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
         torch.manual_seed(int(mixed))
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Reads a checkpoint of a trained module to the CPU.
+    """Reads a checkpoint of a trained module to the CPU: "state_dict", "component" and others.
 
-    Args:
-        path: A file that holds only tensors and plain containers; no pickled code is run.
-
-    Returns:
-        The content of the file, with "state_dict" and "component".
+    The file may hold only tensors and plain containers; no pickled code is run.
 
     Raises:
         UserError: The file does not exist.
@@ -139,19 +108,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def restore_training(module: nn.Module, path: Path, what: str) -> int:
-    """Loads the weights of a checkpoint from which training continues.
-
-    Args:
-        module: The module.
-        path: The checkpoint.
-        what: Describes the module in the error message.
-
-    Returns:
-        The training step of the checkpoint.
+    """Loads the weights of a checkpoint from which training continues, and returns its step.
 
     Raises:
         FileError: The file is damaged, training cannot continue from it, or its weights are those
-            of another module.
+            of another module than `what`.
     """
     checkpoint = training_state(path)
     load_into(module, checkpoint["state_dict"], path, what)
@@ -159,15 +120,7 @@ def restore_training(module: nn.Module, path: Path, what: str) -> int:
 
 
 def check_best(last: Path, best: Path) -> None:
-    """Checks that a resumed run has the best checkpoint so far, with which it compares later ones.
-
-    Args:
-        last: The checkpoint from which training continues.
-        best: The checkpoint of the best epoch.
-
-    Raises:
-        FileError: The run wrote a best checkpoint, and it is missing or damaged.
-    """
+    """Raises FileError where a resumed run has lost its best checkpoint, with which it compares."""
     states = training_state(last)["callbacks"].values()
     if not any(Path(state.get("best_model_path", "")).name == best.name for state in states):
         return
@@ -180,15 +133,7 @@ def check_best(last: Path, best: Path) -> None:
 
 
 def check_component(component: Any, path: Path) -> None:
-    """Checks the description of a module in a checkpoint.
-
-    Args:
-        component: The value of the checkpoint's key "component".
-        path: The checkpoint, for the message.
-
-    Raises:
-        FileError: The description is absent, or it lacks words, answers or feature sizes.
-    """
+    """Raises FileError unless a checkpoint has words, answers and feature sizes of its module."""
     if component is None:
         raise FileError(f"{path} was not written by ivqa: it names no component")
     texts = ("question_words", "answer_words", "answers")

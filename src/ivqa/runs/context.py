@@ -40,10 +40,7 @@ class RunContext:
     """Data, features and vocabularies of one configuration; `open_context` builds it.
 
     Attributes:
-        cfg: The configuration of the command.
-        dataset: The data.
         features: Image features; None for text-only models and before `with_features`.
-        console: The terminal.
         is_part: Whether the model is a part of another model, such as the generator of a policy.
         announced: Names of released weights that were already reported; shared with the parts.
         other_data: The data of model.trained_on by their settings; shared with the parts.
@@ -89,14 +86,7 @@ class RunContext:
         """The same data and features for another model, such as a part of this one.
 
         The other model is trained for as long as its own configuration says: an override such as
-        trainer.max_epochs=5 holds for the model of the command alone.
-
-        Args:
-            model: The configuration of the other model.
-            ckpt: "auto" or the path of its checkpoint.
-
-        Returns:
-            The context of a part.
+        trainer.max_epochs=5 holds for the model of the command alone. `ckpt` is "auto" or a path.
         """
         cfg = self.cfg.copy()
         with open_dict(cfg):
@@ -182,6 +172,11 @@ class RunContext:
         for part in self.parts.values():
             yield from part.models()
 
+    def all_models(self) -> Iterator["RunContext"]:
+        """The contexts of all models of the command, also of those that callbacks or judges use."""
+        for one in (self, *self.measuring_models.values()):
+            yield from one.models()
+
     @cached_property
     def wanted_features(self) -> list[str]:
         """Image features that the model and its parts read, such as "grid"; no repetitions."""
@@ -243,14 +238,9 @@ class RunContext:
         return identity
 
     def datamodule(self, vocabularies: Vocabularies, module: nn.Module) -> VQADataModule:
-        """Batches for a module.
+        """Batches of all splits for a module, which determines how answers and layouts are encoded.
 
-        Args:
-            vocabularies: Vocabularies of the training split or of a checkpoint.
-            module: The module; it determines how answers and layouts are encoded.
-
-        Returns:
-            The batches of all splits.
+        The vocabularies are those of the training split or of a checkpoint.
         """
         cfg = self.cfg
         answers = getattr(module, "answers", None) or vocabularies.answers

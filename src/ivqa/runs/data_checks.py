@@ -51,9 +51,8 @@ def _networks(
 ) -> Iterator[tuple[Any, dict[str, Any], RunContext, Sequence[str]]]:
     """The networks of the model and its parts whose class has the method `hook`.
 
-    Yields:
-        The class, its arguments, the context of the model's training, and the image features that
-        the network reads.
+    They come with their arguments, the context of the model's training, and the image features
+    that the network reads.
     """
     for part in context.models():
         model = part.cfg.model
@@ -87,11 +86,10 @@ def _check_annotations(
 
 def _check_other_data(context: RunContext) -> None:
     """Reads the training splits of model.trained_on."""
-    for one in (context, *context.measuring_models.values()):
-        for part in one.models():
-            if part.dataset is not context.dataset:
-                for split in ("train", "val"):
-                    part.dataset.split(split).require_answers()
+    for part in context.all_models():
+        if part.dataset is not context.dataset:
+            for split in ("train", "val"):
+                part.dataset.split(split).require_answers()
 
 
 def _check_corpora(context: RunContext) -> None:
@@ -106,9 +104,7 @@ def _check_corpora(context: RunContext) -> None:
 
 def _check_checkpoints(context: RunContext) -> None:
     """Reads each checkpoint that the user gives, before a part without one is trained."""
-    for part in (
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ):
+    for part in context.all_models():
         given = str(part.cfg.get("ckpt", "auto"))
         if given != "auto" and not source_of(part.cfg.model).refusal:
             load_checkpoint(Path(given))
@@ -150,15 +146,7 @@ def _check_features(context: RunContext) -> None:
 
 
 def check_offered(context: RunContext, offered: Mapping[str, Any]) -> None:
-    """Checks that the image features of the model and its parts are available.
-
-    Args:
-        context: The context.
-        offered: Available image features by name.
-
-    Raises:
-        UserError: A feature is missing.
-    """
+    """Raises UserError unless all image features of the model and its parts are offered."""
     if absent := set(context.wanted_features) - set(offered):
         raise UserError(
             f"model={context.cfg.model.name} reads the image features {sorted(absent)}, which "
@@ -190,8 +178,6 @@ def _check_augmentations(context: RunContext) -> None:
 
 def _check_endpoints(context: RunContext) -> None:
     """Raises UserError where a served model does not respond, or does not exist at its endpoint."""
-    for part in (
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ):
+    for part in context.all_models():
         if endpoint := part.cfg.model.module.get("endpoint"):
             instantiate(endpoint).check(part.cfg.model.path)

@@ -30,17 +30,10 @@ def fit(
     resume: bool,
     measuring_models: Mapping[str, Any],
 ) -> dict[str, float]:
-    """Trains `module` in `run_dir`, or continues there.
+    """Trains `module` in `run_dir`, or continues there from checkpoints/last.ckpt.
 
-    Writes config.yaml, metrics.csv, metrics.json and checkpoints/ into the run directory.
-
-    Args:
-        cfg: The configuration of the training.
-        module: The module to train; it ends with the weights of the best checkpoint.
-        datamodule: Batches for the module.
-        run_dir: The run directory.
-        resume: Continue from checkpoints/last.ckpt.
-        measuring_models: Trained models that callbacks use, by name.
+    Writes config.yaml, metrics.csv, metrics.json and checkpoints/ into the run directory. The
+    module ends with the weights of the best checkpoint. Callbacks use `measuring_models`.
 
     Returns:
         The validation metrics of the best checkpoint, with train/epochs, train/seconds and
@@ -96,16 +89,9 @@ def _left_group() -> bool:
 def build_trainer(
     cfg: DictConfig, run_dir: Path, measuring_models: Mapping[str, Any], first_step: int = 0
 ) -> pl.Trainer:
-    """Lightning's Trainer with the configured callbacks and loggers.
+    """Lightning's Trainer with the configured callbacks and loggers; checkpoints are atomic.
 
-    Args:
-        cfg: The configuration.
-        run_dir: The run directory.
-        measuring_models: Trained models that callbacks use, by name.
-        first_step: The step that a resumed run continues from; metrics.csv keeps rows before it.
-
-    Returns:
-        The Trainer; it writes checkpoints atomically.
+    A resumed run continues from `first_step`; metrics.csv keeps the rows before it.
     """
     loggers = [instantiate(node) for node in (cfg.logger or {}).values() if node is not None]
     for logger in loggers:
@@ -130,16 +116,10 @@ def validate(
     *,
     measuring_models: Mapping[str, Any],
 ) -> dict[str, float]:
-    """Validates a module on a split.
+    """Validates a module on a split (a stage or a name).
 
-    Args:
-        cfg: The configuration; its callbacks run too, except progress bars and checkpoints.
-        module: The module.
-        datamodule: Batches for the module.
-        split: Stage or name of the split.
-        run_dir: The directory for files of callbacks.
-        limit_batches: A number of batches (int), or a share of all batches (float).
-        measuring_models: Trained models that callbacks use, by name.
+    The configured callbacks run too, except progress bars and checkpoints. `limit_batches` is a
+    number of batches (int), or a share of all batches (float).
 
     Returns:
         The metrics that the module and the callbacks log, as "<split>/<term>", without those that

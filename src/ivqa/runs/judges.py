@@ -22,15 +22,7 @@ def judge_names(cfg: DictConfig) -> list[str]:
 
 
 def check_judges(cfg: DictConfig) -> None:
-    """Checks the judges of a configuration before any work.
-
-    Args:
-        cfg: The configuration of diagnose.py.
-
-    Raises:
-        UserError: A judge is no VQA model, is the model whose beliefs it would judge, or is named
-            outside of the command line.
-    """
+    """Raises UserError where a judge is no VQA model, or the model whose beliefs it would judge."""
     models = (cfg.get("measuring_models") or {}).get("parts") or {}
     for name in judge_names(cfg):
         if name not in models:
@@ -52,15 +44,12 @@ def check_judges(cfg: DictConfig) -> None:
 def obtained_judges(
     context: RunContext, modules: Mapping[str, Any], vocabularies: Vocabularies
 ) -> list[Judge]:
-    """The judges of cfg.judge, with the images that each reads.
+    """The judges of cfg.judge in its order, with the images that each reads.
 
     Args:
         context: The context of the command, with features.
         modules: Trained models by name, from `obtain_measuring_models`.
         vocabularies: Words and answers of the command; a judge has its own.
-
-    Returns:
-        The judges, in the order of cfg.judge.
     """
     judges = []
     for name in judge_names(context.cfg):

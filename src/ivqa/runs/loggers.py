@@ -24,7 +24,6 @@ class RunCSVLogger(CSVLogger):
     """Writes metrics.csv into the run directory; a resumed run appends to it.
 
     Args:
-        save_dir: The run directory.
         first_step: The training step that the run starts or continues from. Rows before it stay.
     """
 
@@ -47,10 +46,6 @@ class _KeepingWriter(ExperimentWriter):
 
     Lightning's own writer deletes an existing file, and empties it while it adds a column. No
     resumed run would compute the lost rows again.
-
-    Args:
-        log_dir: The folder of the file.
-        first_step: The first step of the rows that will be written.
     """
 
     def __init__(self, log_dir: str, first_step: int) -> None:
@@ -82,10 +77,6 @@ class RunWandbLogger(WandbLogger):
     """Logs to a W&B run whose id is stored in the run directory; a resumed run continues it.
 
     WANDB_MODE=offline and WANDB_MODE=disabled work as usual.
-
-    Args:
-        save_dir: The run directory.
-        **options: Arguments of Lightning's WandbLogger.
     """
 
     def __init__(self, save_dir: str, **options: Any) -> None:
@@ -127,26 +118,17 @@ def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
     """Chooses the loggers of a model that is trained because the command's model needs it.
 
     If one W&B run is assigned to the process, it must hold only the metrics of the command and the
-    objective of the sweep.
-
-    Args:
-        loggers: The nodes of `logger=`, by name.
-
-    Returns:
-        The loggers that do not write to an assigned W&B run.
+    objective of the sweep, so loggers that write to it are left out.
     """
     if loggers is None or not has_assigned_run():
         return loggers
-    kept = {
-        name: node
-        for name, node in loggers.items()
-        if node is not None and not _writes_to_wandb(get_object(node._target_))
-    }
+    kept = {}
+    for name, node in loggers.items():
+        target = get_object(node._target_) if node is not None else None
+        to_wandb = isinstance(target, type) and issubclass(target, WandbLogger)
+        if target is not None and not to_wandb:
+            kept[name] = node
     return OmegaConf.create(kept)
-
-
-def _writes_to_wandb(target: Any) -> bool:
-    return isinstance(target, type) and issubclass(target, WandbLogger)
 
 
 def log_results(
@@ -155,7 +137,6 @@ def log_results(
     """Logs the results of a command to Weights & Biases, if logger=wandb is set.
 
     Args:
-        cfg: The configuration of the command.
         metrics: Values by name.
         media: By name, the path of an image or an HTML page, or a pandas table.
     """

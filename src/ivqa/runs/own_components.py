@@ -21,7 +21,7 @@ from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates
 from ivqa.errors import UserError
 from ivqa.generators import Questions
-from ivqa.robustness import DisturbsImages
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.runs.context import RunContext
 from ivqa.runs.trained_models import build_module
 from ivqa.text.answers import AnswerVocabulary
@@ -33,15 +33,9 @@ _POOL = 20  # basic questions of a trial
 
 
 def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> None:
-    """Tries the user's rankers and noise, which need questions alone.
+    """Tries the user's rankers and noise, which need questions alone, on those of a split.
 
-    Args:
-        cfg: The configuration of the command.
-        dataset: The data.
-        split: Stage or name of the split whose questions are used.
-
-    Raises:
-        UserError: A component returns something else than its protocol says.
+    A component that returns something else than its protocol says raises UserError.
     """
     for name, node, _ in _own(cfg):
         trials = {"rank": _try_ranker, "disturbed": _try_noise}
@@ -54,16 +48,9 @@ def try_text_components(cfg: DictConfig, dataset: VQADataset, split: str) -> Non
 def try_models(context: RunContext) -> None:
     """Tries the user's models that have no trained parts, and the user's rewards.
 
-    Args:
-        context: The context with features.
-
-    Raises:
-        UserError: A component returns something else than its protocol says.
+    A component that returns something else than its protocol says raises UserError.
     """
-    benches = [
-        part for one in (context, *context.measuring_models.values()) for part in one.models()
-    ]
-    for one in benches:
+    for one in context.all_models():
         own = list(_own(one.cfg.model.module))
         for name, node, prefix in own:
             if prefix.startswith("rewards."):

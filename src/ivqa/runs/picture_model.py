@@ -22,13 +22,7 @@ from ivqa.runs.trained_models import obtain_module
 
 @dataclass(frozen=True)
 class PictureModel:
-    """A trained model, and the features that it reads.
-
-    Attributes:
-        context: The context of the model.
-        module: The model in evaluation mode.
-        checkpoint: The file of its weights.
-    """
+    """A trained model, and the features that it reads."""
 
     context: RunContext
     module: Any
@@ -45,16 +39,10 @@ class PictureModel:
 
 
 def obtain_picture_model(context: RunContext) -> PictureModel:
-    """Loads the model of a context, or trains it if there is none.
+    """Loads the model of a context without features, or trains it; it can read any picture.
 
     The released weights are used as for the parts of a policy. The features of the training
     splits are computed only if something must be trained.
-
-    Args:
-        context: The context, without features.
-
-    Returns:
-        The model, able to read any picture.
 
     Raises:
         UserError: The checkpoint or the features do not fit the configuration.
@@ -67,14 +55,9 @@ def obtain_picture_model(context: RunContext) -> PictureModel:
 
 
 def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBatch:
-    """Computes the features that some models of one configuration read, and keeps the pixels.
+    """A batch of an RGB picture, with the features that some models read and its pixels.
 
-    Args:
-        models: Models with the same features=, such as a generator and a VQA model.
-        picture: An RGB picture.
-
-    Returns:
-        A batch of one image.
+    The models have the same features=, such as a generator and a VQA model.
     """
     benches = [model.context for model in models if model.context.features is not None]
     names = list(dict.fromkeys(name for context in benches for name in context.wanted_features))
@@ -86,32 +69,17 @@ def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBa
 
 
 def asks_questions(model: DictConfig) -> bool:
-    """Whether a model is a question generator.
-
-    Args:
-        model: Its configuration.
-    """
+    """Whether the model of a configuration is a question generator."""
     return _has(model, "sample") and _has(model, "log_likelihood")
 
 
 def answers_questions(model: DictConfig) -> bool:
-    """Whether a model is a VQA model.
-
-    Args:
-        model: Its configuration.
-    """
+    """Whether the model of a configuration is a VQA model."""
     return _has(model, "log_scores")
 
 
 def check_gives_probabilities(model: DictConfig) -> None:
-    """Checks that a question generator is trained, and so has probabilities of questions.
-
-    Args:
-        model: Its configuration.
-
-    Raises:
-        UserError: It only remembers a data set, or combines other models.
-    """
+    """Raises UserError unless a question generator is trained and so has probabilities."""
     if isinstance(source_of(model), Untrained):
         raise UserError(
             f"model={model.name} gives no probabilities p(q | I, a) of questions; choose a trained "
@@ -120,14 +88,7 @@ def check_gives_probabilities(model: DictConfig) -> None:
 
 
 def check_reads_images(context: RunContext) -> None:
-    """Checks that a question generator reads images.
-
-    Args:
-        context: The context of the generator.
-
-    Raises:
-        UserError: It reads none, so its questions would be the same for every picture.
-    """
+    """Raises UserError where a question generator asks the same about every picture."""
     modules = [get_object(part.cfg.model.module._target_) for part in context.models()]
     reads_pixels = any(getattr(module, "reads_pixels", False) for module in modules)
     if not context.wanted_features and not reads_pixels:

@@ -8,10 +8,7 @@ from ivqa.errors import UserError
 
 
 def set_precision(trainer: DictConfig) -> None:
-    """Replaces trainer.precision=auto, and checks that this machine can train in the precision.
-
-    Args:
-        trainer: The configuration of Lightning's Trainer; it is changed.
+    """Replaces precision=auto of a trainer, and checks that this machine has the precision.
 
     Raises:
         UserError: bfloat16 on a CPU without AVX-512: oneDNN has no bfloat16 LSTM there.

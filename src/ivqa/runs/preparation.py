@@ -24,9 +24,6 @@ def open_context(cfg: DictConfig, splits: list[str], unscored: Collection[str] =
         splits: Stages or names of the splits that the command uses.
         unscored: The splits among them that may lack annotations.
 
-    Returns:
-        The context, without features.
-
     Raises:
         UserError: The data do not fit the configuration.
     """
@@ -45,13 +42,7 @@ def open_context(cfg: DictConfig, splits: list[str], unscored: Collection[str] =
 def with_features(context: RunContext, splits: list[str]) -> RunContext:
     """Adds the image features that the model, its parts and the models of callbacks read.
 
-    Args:
-        context: The context.
-        splits: Stages or names of the splits to compute features for.
-
-    Returns:
-        The context with features, computed now or found in the store; unchanged for a text-only
-        model.
+    They are computed for the splits, or found in the store. A text-only model needs none.
 
     Raises:
         UserError: The model reads features that features= does not offer, the data have no
@@ -88,15 +79,8 @@ def _with_features(context: RunContext, splits: list[str]) -> RunContext:
 def with_compared_images(context: RunContext, split: str) -> RunContext:
     """Adds features for a benchmark that compares images, where the model itself reads none.
 
-    Question pools need similar images, and must be the same for every model.
-
-    Args:
-        context: The context.
-        split: Stage or name of the split.
-
-    Returns:
-        The context with features; unchanged if it has some, or the benchmark or the data need
-        none.
+    Question pools need similar images, and must be the same for every model. The context stays
+    unchanged if it has features, or the benchmark or the data need none.
     """
     cfg = context.cfg
     compares = (cfg.model.get("benchmark") or {}).get("pools") is not None

@@ -23,15 +23,7 @@ _COMMANDS = ("train", "evaluate", "diagnose")
 
 
 def check_command(run_dir: Path, config_name: str) -> None:
-    """Checks that a run to continue was started by this command.
-
-    Args:
-        run_dir: The run directory.
-        config_name: The command: "train", "evaluate" or "diagnose".
-
-    Raises:
-        UserError: It was started by another command.
-    """
+    """Raises UserError unless a run was started by this command ("train" for train.py)."""
     earlier = _of_hydra(run_dir).get("job", {}).get("config_name", config_name)
     if earlier != config_name:
         raise UserError(
@@ -43,14 +35,8 @@ def check_command(run_dir: Path, config_name: str) -> None:
 def needs_folder(run_dir: Path, config_name: str, given: Sequence[str]) -> str:
     """The end of a message about a stored override that does not compose.
 
-    Args:
-        run_dir: The run that was to continue.
-        config_name: Its command.
-        given: The arguments of this process, as the user wrote them.
-
-    Returns:
-        The command with the --config-dir that the run was started with; "" if it had none, or the
-        user gave one.
+    It is the command with the --config-dir that the run was started with; "" if it had none, or
+    the user gave one. `given` are the arguments of this process, as the user wrote them.
     """
     sources = _of_hydra(run_dir).get("runtime", {}).get("config_sources", [])
     stored = [one["path"] for one in sources if one.get("provider") == "command-line"]
@@ -68,17 +54,10 @@ def _of_hydra(run_dir: Path) -> Any:
         return {}
 
 
-def absent_component(resume: str | None) -> str | None:
-    """Which component of a run to continue is of a package that is not installed here.
-
-    Args:
-        resume: The run directory, if there is one.
-
-    Returns:
-        A sentence that names the package; None if all are installed.
-    """
+def absent_component(resume: Path) -> str | None:
+    """A sentence about a component of a run whose package is not installed here; else None."""
     with suppress(FileError):
-        for name, keys in targets(read_yaml(Path(str(resume)) / "config.yaml", dict)):
+        for name, keys in targets(read_yaml(resume / "config.yaml", dict)):
             if not is_installed(name):
                 return (
                     f"resume={resume}: {'.'.join(keys[:-1])} is {name}, and the package "
@@ -89,13 +68,9 @@ def absent_component(resume: str | None) -> str | None:
 
 
 def continuing_command(given: Sequence[str]) -> str | None:
-    """The command that continues the run of this process.
+    """The line for the shell that continues the run of this process, from its arguments `given`.
 
-    Args:
-        given: The arguments of this process, as the user wrote them.
-
-    Returns:
-        A line for the shell; None where no run was started, or it has nothing to continue from.
+    None where no run was started, or it has nothing to continue from.
     """
     if not HydraConfig.initialized():
         return None

@@ -33,10 +33,7 @@ def read_config(run_dir: Path) -> dict[str, Any]:
 def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
     """Creates a run directory with config.yaml, and with overrides.yaml, which resume= reads.
 
-    Args:
-        cfg: The configuration of the run.
-        run_dir: The run directory.
-        resume: The run continues, so overrides.yaml exists and stays as it is.
+    A resumed run keeps its overrides.yaml.
     """
     write_config(cfg, run_dir)
     if not resume:
@@ -48,13 +45,8 @@ def begin_run(cfg: DictConfig, run_dir: Path, *, resume: bool) -> None:
 def holds_directory(task: Callable[[DictConfig], float]) -> Callable[[DictConfig], float]:
     """Lets one process at a time run a task in cfg.output_dir, with all processes of its training.
 
-    The lock vanishes with its process. On a file system without locks nothing is held.
-
-    Args:
-        task: The task.
-
-    Returns:
-        The task, which raises UserError where another process holds the directory.
+    The lock vanishes with its process. On a file system without locks nothing is held. Where
+    another process holds the directory, the task raises UserError.
     """
 
     @wraps(task)
@@ -87,14 +79,7 @@ def best_checkpoint(run_dir: Path) -> Path:
 
 
 def can_continue(run_dir: Path) -> bool:
-    """Whether a run was interrupted and can continue; a run with damaged files is deleted.
-
-    Args:
-        run_dir: The run directory; it need not exist.
-
-    Returns:
-        True if its checkpoints and its configuration are readable.
-    """
+    """Whether a run was interrupted and can continue; a run with damaged files is deleted."""
     last, best = last_checkpoint(run_dir), best_checkpoint(run_dir)
     if not last.is_file():
         return False
@@ -110,13 +95,9 @@ def can_continue(run_dir: Path) -> bool:
 
 
 def run_directories(folders: Sequence[Path]) -> list[Path]:
-    """The run directories in a list of run and multirun directories.
+    """The run directories in a list of run and multirun directories, which hold one for each job.
 
-    Args:
-        folders: Run directories, or directories of multiruns, which hold one for each job.
-
-    Returns:
-        The run directories; the jobs of a multirun that have a metrics.json, by their numbers.
+    The jobs of a multirun are those that have a metrics.json, by their numbers.
 
     Raises:
         UserError: A folder is neither, or a run is named twice.
@@ -141,13 +122,7 @@ def run_directories(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_metrics(file: Path) -> dict[str, float]:
-    """Reads the metrics.json of a run.
-
-    Args:
-        file: The file.
-
-    Returns:
-        Values by name.
+    """Reads the metrics.json of a run: values by name.
 
     Raises:
         FileError: The file is damaged, or a value is not a number.

@@ -15,9 +15,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ivqa.config.checks import check_config
-from ivqa.config.choices import choices_of, config_folders, search_path
+from ivqa.config.choices import choices_of, conf_dir, config_folders, search_path
 from ivqa.config.error_messages import describe
-from ivqa.config.folder import conf_dir
 from ivqa.config.short_forms import ALIASES
 from ivqa.config.stored_runs import OwnSettings, check_stored, is_written, own_settings
 from ivqa.config.values import nodes
@@ -114,10 +113,7 @@ def _run(run: Path, checkpoint: Path) -> tuple[Path, str, str | None]:
 def _relocate(cfg: DictConfig, run: Path, own: OwnSettings) -> None:
     """Gives a stored configuration its place on this machine: directory, and artifact store.
 
-    Args:
-        cfg: The configuration, in which all paths below the two are written out.
-        run: The run directory.
-        own: What the user gave.
+    All paths below the two are written out in it; those that the user gave stay.
     """
     stored = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(stored, dict)

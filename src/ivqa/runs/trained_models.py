@@ -32,14 +32,9 @@ from ivqa.vlm.prompt_reader import Example
 def build_module(context: RunContext, vocabularies: Vocabularies) -> Any:
     """Builds the configured module, untrained; its parts are obtained first.
 
-    Args:
-        context: The context.
-        vocabularies: Words and answers.
-
-    Returns:
-        The module. It receives only the inputs that its constructor declares, among the
-        vocabularies, feature_sizes, and the parts in model.parts by name. A `TrainedModule`
-        receives an image encoder too if features= leaves its features to it.
+    The module receives only the inputs that its constructor declares, among the vocabularies,
+    feature_sizes, and the parts in model.parts by name. A `TrainedModule` receives an image
+    encoder too if features= leaves its features to it.
 
     Raises:
         UserError: There is an image encoder, and the module takes none.
@@ -80,16 +75,7 @@ def _examples(context: RunContext, number: int) -> list[Example]:
 
 
 def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str, float]:
-    """Builds the configured module and trains it in `run_dir`; see `fit`.
-
-    Args:
-        context: Data, features and configuration, see `RunContext.of_training`.
-        run_dir: The run directory.
-        resume: Continue from its last checkpoint.
-
-    Returns:
-        The validation metrics of the best checkpoint.
-    """
+    """Builds the module of a context (`RunContext.of_training`) and trains it; see `fit`."""
     measuring_models = obtain_measuring_models(
         context
     )  # before the seed, which its training would use up
@@ -102,15 +88,9 @@ def train_model(context: RunContext, run_dir: Path, *, resume: bool) -> dict[str
 
 
 def publish(context: RunContext, run_dir: Path, metrics: Mapping[str, float]) -> Path:
-    """Copies the best checkpoint of a run into the artifact store.
+    """Copies the best checkpoint of a run into the artifact store, and returns the copy.
 
-    Args:
-        context: The context that the run was trained with.
-        run_dir: The run directory.
-        metrics: Metrics of the run, with train/seconds.
-
-    Returns:
-        The checkpoint in the store.
+    The context is that of the training; the metrics have train/seconds.
     """
     folder = context.store_folder
     with context.store.building(folder, context.model_identity):
@@ -124,10 +104,7 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     ckpt=auto loads the model from the artifact store, or the released weights of a part. If there
     are none, the model is trained. A model without weights of its own is built anew. A model of
     another library is loaded with its own weights and words; it receives a closed set of answers
-    if model.num_answers is set.
-
-    Args:
-        context: The context, with features.
+    if model.num_answers is set. The context has features.
 
     Returns:
         The module in eval mode, its vocabularies, and the file of its weights.
@@ -174,12 +151,8 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
 def obtain_measuring_models(context: RunContext) -> dict[str, Any]:
     """The trained models that the callbacks of a command use; what is absent is trained.
 
-    Args:
-        context: The context of the command, with features.
-
-    Returns:
-        The modules by name; empty where no callback uses one. For a command without a VQA model,
-        which the callbacks ignore, None by name.
+    The context has features. The modules come by name; none where no callback uses one. For a
+    command without a VQA model, which the callbacks ignore, they are None.
     """
     measuring_models = context.cfg.get("measuring_models")
     names = measuring_models.parts if measuring_models else ()

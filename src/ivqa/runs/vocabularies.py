@@ -13,8 +13,6 @@ class Vocabularies:
     """Words of the training questions and answers, and the closed answer set A.
 
     Attributes:
-        question_vocabulary: Words of the training questions.
-        answer_words: Words of the training answers.
         answers: The answers that a model chooses among; None for a model without a closed set.
     """
 
@@ -22,27 +20,8 @@ class Vocabularies:
     answer_words: Vocabulary
     answers: AnswerVocabulary | None = None
 
-    @classmethod
-    def of(cls, component: Mapping[str, Any]) -> "Vocabularies":
-        """The vocabularies that a checkpoint names.
-
-        Args:
-            component: The checkpoint's description of its model; see `TrainedModule.component`.
-
-        Returns:
-            The vocabularies; those that the checkpoint lacks are empty.
-        """
-        return cls(Vocabulary([]), Vocabulary([])).restored(component)
-
     def restored(self, component: Mapping[str, Any]) -> "Vocabularies":
-        """These vocabularies, replaced by those that a checkpoint names.
-
-        Args:
-            component: The checkpoint's description of its model.
-
-        Returns:
-            New vocabularies; those that the checkpoint lacks stay as they are.
-        """
+        """These vocabularies, replaced by those that the `component` of a checkpoint names."""
         known: dict[str, Any] = {}
         if "question_words" in component:
             known["question_vocabulary"] = Vocabulary(component["question_words"])

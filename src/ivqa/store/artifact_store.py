@@ -69,5 +69,7 @@ def training_seconds(checkpoint: Path) -> dict[str, float]:
 
 def training_log(checkpoint: Path) -> Path:
     """The metrics.csv of the run that wrote a checkpoint; it need not exist."""
+    if checkpoint.is_dir():  # the store itself stands for what is not trained
+        return checkpoint / "metrics.csv"
     inside = checkpoint.parent / "run" / "metrics.csv"
     return inside if inside.is_file() else checkpoint.parent.parent / "metrics.csv"

@@ -30,7 +30,6 @@ class MultirunTable(Callback):
             and a VQA model: {name of the row: [settings]}. Other settings are left out.
         side_by_side: Overrides whose runs stand in one row: {name: override}. The metrics of such a
             run begin with the name: {GBQD: bqd=gbqd} gives GBQD/robustness/r_score.
-        title: Title of the table.
     """
 
     def __init__(

@@ -42,7 +42,6 @@ class OptunaSweep:
         compose: Composes the configuration of a point from its overrides.
         launch: Runs jobs, given the overrides of each and the number of the first.
         points: The number of points; None for the file's run_cap, or all points of a grid.
-        seed: Of the points that are drawn.
         at_once: How many points the launcher gets at a time.
     """
 

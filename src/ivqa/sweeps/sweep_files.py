@@ -169,10 +169,6 @@ def read_sweep(file: Path, overrides: Sequence[str] = ()) -> tuple[SweepFile, li
 def with_sweep(arguments: Sequence[str], folders: Sequence[Path], config_name: str) -> list[str]:
     """Replaces sweep=NAME by what Hydra reads.
 
-    Args:
-        folders: The folders of configuration files: conf/ and those of --config-dir.
-        config_name: The command's own file in the first of them, without its ending.
-
     Returns:
         The arguments with -m, the sweeper of conf/hydra/sweeper/optuna.yaml and, before the
         user's own, the arguments of the file's `command:`. Unchanged without sweep=.

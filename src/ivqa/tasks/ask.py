@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ivqa.config.keys import CommandKeys
-from ivqa.config.model_sources import source_of
+from ivqa.config.model_sources import Pretrained, source_of
 from ivqa.data.given_pictures import picture_files, read_picture
 from ivqa.diagnosis.search.asking import (
     AskedQuestion,
@@ -111,9 +111,8 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     begin_run(cfg, run_dir, resume=False)
     generator = obtain_picture_model(context)
     answerer = None if vqa_bench is None else obtain_picture_model(vqa_bench)
-    known = context.dataset.split("train").main_answers
     for answer in answers or ():
-        check_answer(answer, generator.questioner.answer_words, known)
+        check_answer(answer, generator.questioner.answer_words, context.dataset)
     # 3. Questions and answers, picture by picture.
     started = time.perf_counter()
     asked: list[AskedAnswer] = []
@@ -150,10 +149,10 @@ def _wanted_answers(cfg: DictConfig, context: RunContext) -> list[str] | None:
     answers = [str(item) for item in (given if isinstance(given, list) else [given])]
     if not answers:
         raise UserError("answer=[] names no answer; give one, or answer=null for the likeliest")
-    if str(cfg.ckpt) == "auto":  # a checkpoint brings its own words
-        known = context.dataset.split("train").main_answers
+    # A checkpoint, or a model of another library, brings its own words.
+    if str(cfg.ckpt) == "auto" and not isinstance(context.source, Pretrained):
         for answer in answers:
-            check_answer(answer, context.vocabularies.answer_words, known)
+            check_answer(answer, context.vocabularies.answer_words, context.dataset)
     return answers
 
 

@@ -14,7 +14,7 @@ from ivqa.config.keys import CommandKeys
 from ivqa.diagnosis.beliefs.challenge_union import join_challenges
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne, ExistingFolder
-from ivqa.report import print_table
+from ivqa.report.tables import print_table
 from ivqa.runs.run_directory import run_directories, write_config
 from ivqa.store.files import read_yaml, write_json, write_text
 from ivqa.tasks.compare import names_of_runs

@@ -13,18 +13,15 @@ from ivqa.diagnosis import read_beliefs, read_reasons
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
 from ivqa.ranges import ExistingFolder
-from ivqa.report import (
-    MOST_MODELS,
-    BeliefPageModel,
-    NoisePageModel,
-    markdown_table,
-    print_table,
-    title_of,
-    write_noise_curve,
-    write_noise_page,
-)
+from ivqa.report.belief_words import BeliefPageModel
+from ivqa.report.model_names import title_of
 from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_score
-from ivqa.robustness import NoiseRecords, common_questions, paired_differences
+from ivqa.report.pages.belief_page import MOST_MODELS
+from ivqa.report.pages.noise_page import write_noise_page
+from ivqa.report.plots import write_noise_curve
+from ivqa.report.tables import markdown_table, print_table
+from ivqa.robustness.comparison import common_questions, paired_differences
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_config, read_metrics, write_config
 from ivqa.store.files import write_json, write_text
@@ -81,7 +78,7 @@ def compare(cfg: Annotated[DictConfig, Keys]) -> float:
     notes += [line for name, one in curves.items() for line in below_blind(name, one)]
     write_text(run_dir / "table.md", "\n".join([markdown_table(rows), *notes]) + "\n" * bool(notes))
     write_noise_curve(run_dir / "robustness.png", curves)
-    models = [NoisePageModel(*own) for own in zip(names, records, strict=True)]
+    models = list(zip(names, records, strict=True))
     against = f"{', '.join(names[1:])} against {names[0]}"
     # The runs do not say where their pictures are, so the page shows the questions alone.
     write_noise_page(run_dir / "robustness.html", against, models, None, r_score)

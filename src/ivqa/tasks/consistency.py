@@ -26,13 +26,13 @@ from ivqa.diagnosis import AskedLog, Belief, GivenAnswer, given_answers, write_b
 from ivqa.errors import UserError
 from ivqa.logic import unclear
 from ivqa.provenance import note_questions
-from ivqa.report import (
+from ivqa.report.model_names import title_of
+from ivqa.report.pages.consistency_page import (
     consistency_rows,
     consistency_sentences,
-    print_table,
-    title_of,
     write_consistency_page,
 )
+from ivqa.report.tables import print_table
 from ivqa.terminal import terminal
 from ivqa.text.failed_answers import failure
 from ivqa.vqa import Answerer

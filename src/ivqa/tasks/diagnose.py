@@ -23,6 +23,7 @@ from ivqa.diagnosis import (
     PolicyGradientModule,
     Reasons,
     SearchFigures,
+    WithoutPolicy,
     agreement,
     apply_annotations,
     check_annotations,
@@ -45,7 +46,7 @@ from ivqa.diagnosis import (
     write_reasons,
 )
 from ivqa.errors import UserError
-from ivqa.generators import DistinctSampling, Sampling
+from ivqa.generators import DistinctSampling, Questioner, Sampling
 from ivqa.metrics import PUBLISHED_R_SCORE, CiderStatistics
 from ivqa.provenance import note_questions
 from ivqa.ranges import (
@@ -59,20 +60,13 @@ from ivqa.ranges import (
     Share,
     marks_of,
 )
-from ivqa.report import (
-    BeliefPageModel,
-    NoisePageModel,
-    beliefs_to_explain,
-    mostly_illegal,
-    print_summary,
-    read_curves,
-    summary,
-    title_in,
-    write_annotation_page,
-    write_belief_page,
-    write_noise_page,
-)
-from ivqa.robustness import NoiseRecords
+from ivqa.report.belief_plots import read_curves
+from ivqa.report.belief_words import BeliefPageModel, mostly_illegal, print_summary, summary
+from ivqa.report.model_names import title_in
+from ivqa.report.pages.annotation_page import write_annotation_page
+from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
+from ivqa.report.pages.noise_page import write_noise_page
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges
 from ivqa.runs.loggers import log_results
@@ -213,8 +207,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         asked_first = to_annotate(guessed, pairs.references)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
-            model, noise_page = NoisePageModel(name, NoiseRecords.read(run_dir)), "robustness.html"
-            write_noise_page(run_dir / noise_page, f"{name} under noise", [model], split, r_score)
+            model, noise_page = (name, NoiseRecords.read(run_dir)), run_dir / "robustness.html"
+            write_noise_page(noise_page, f"{name} under noise", [model], split, r_score)
         show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
@@ -241,7 +235,7 @@ def _objective(metrics: Mapping[str, float]) -> float:
 
 def _search_beliefs(
     cfg: DictConfig,
-    module: PolicyGradientModule,
+    module: PolicyGradientModule | WithoutPolicy,
     datamodule: VQADataModule,
     pairs: Pairs,
     figures: SearchFigures,
@@ -251,8 +245,11 @@ def _search_beliefs(
     """Runs Algorithm 1 over the pairs that are not in `log` yet, and waits for other processes."""
     if module.legality_model is None:
         raise UserError("diagnosis needs a legality model; name one in model.parts.legality_model")
+    questioners: dict[str, Questioner] = {"supervised": module.reference}
+    if module.questioner is not module.reference:
+        questioners["rl"] = module.questioner
     search = BeliefSearch(
-        questioners={"supervised": module.reference, "rl": module.questioner},
+        questioners=questioners,
         answerer=module.answerer,
         answers=module.answers,
         legality_model=module.legality_model,

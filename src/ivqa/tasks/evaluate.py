@@ -13,7 +13,7 @@ from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.generators import RemembersTraining
 from ivqa.ranges import Checkpoint, ExistingFolder, NonEmptyText
-from ivqa.report import print_metrics
+from ivqa.report.tables import print_metrics
 from ivqa.runs.callbacks import measured
 from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import validate
@@ -120,13 +120,14 @@ def _own_metrics(
     """Metrics of a model on cfg.split that are not part of its benchmark.
 
     Those that the model and its callbacks log in validation, and model/parameters. A model that is
-    not a LightningModule has only those of the callbacks.
+    not trained here, or is no LightningModule, has only those of the callbacks.
     """
     cfg = context.cfg
     metrics: dict[str, float] = {}
     # A VQA model itself logs only accuracies, which need annotations.
     unscored = isinstance(module, VQAModule) and context.dataset.lacks_annotations(cfg.split)
-    if isinstance(module, pl.LightningModule) and not unscored:
+    validated = isinstance(module, pl.LightningModule) and isinstance(context.source, TrainedHere)
+    if validated and not unscored:
         # trainer.limit_val_batches defaults to model.val_batches, the limit during training. An
         # evaluation uses the whole split unless the user sets the limit.
         by_default = OmegaConf.is_interpolation(cfg.trainer, "limit_val_batches")

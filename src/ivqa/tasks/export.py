@@ -14,7 +14,7 @@ from ivqa.errors import UserError
 from ivqa.interchange import Exporter, QuestionLevels
 from ivqa.interchange.question_levels import drawn
 from ivqa.ranges import Component, Count
-from ivqa.robustness import DisturbsImages
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.runs.run_directory import write_config
 from ivqa.terminal import terminal
 

@@ -9,15 +9,11 @@ from rich.console import Console
 
 from ivqa.data import VQASplit
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
-from ivqa.report import (
-    NoisePageModel,
-    noise_rows,
-    print_noise_curve,
-    title_of,
-    write_noise_curve,
-    write_noise_page,
-)
-from ivqa.robustness import NoiseRecords
+from ivqa.report.model_names import title_of
+from ivqa.report.pages.noise_page import write_noise_page
+from ivqa.report.plots import write_noise_curve
+from ivqa.report.tables import noise_rows, print_noise_curve
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.run_directory import read_config
 
 
@@ -43,7 +39,7 @@ def show_noise_curve(
     print_noise_curve(metrics, title_of(name), r_score, console=console)
     write_noise_curve(picture, {name: metrics})
     title = f"{title_of(name)} under noise"
-    model = NoisePageModel(title_of(name), NoiseRecords.read(run_dir))
+    model = title_of(name), NoiseRecords.read(run_dir)
     write_noise_page(run_dir / "robustness.html", title, [model], split, r_score)
     console.print(
         f"picture: {picture}\nanswers that change: {run_dir / 'robustness.html'}", soft_wrap=True

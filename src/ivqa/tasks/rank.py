@@ -25,19 +25,13 @@ from rich.text import Text
 from ivqa.config.keys import CommandKeys
 from ivqa.data import DataError, VQADataset
 from ivqa.errors import UserError
+from ivqa.lasso import TOLERANCE
 from ivqa.ranges import AtLeastOne, Count, CountOrZero, ExistingFolder, FreeText
-from ivqa.ranking import (
-    TOLERANCE,
-    BQDRanking,
-    merge_shards,
-    scores_of,
-    with_answers,
-    with_main_answers,
-    write_parquet,
-    write_records,
-)
-from ivqa.report import print_metrics
-from ivqa.robustness import selection_figures
+from ivqa.ranking.bqd_files import scores_of, write_parquet, write_records
+from ivqa.ranking.bqd_ranking import BQDRanking, merge_shards
+from ivqa.ranking.pools import with_answers, with_main_answers
+from ivqa.report.tables import print_metrics
+from ivqa.robustness.vqabq import selection_figures
 from ivqa.runs.own_components import try_text_components
 from ivqa.runs.run_directory import begin_run, write_config
 from ivqa.store.files import write_json

@@ -13,8 +13,7 @@ from ivqa.config.model_sources import source_of
 from ivqa.data.extended import check_extensible
 from ivqa.errors import UserError
 from ivqa.ranges import Component
-from ivqa.report import print_table
-from ivqa.report.tables import write_table
+from ivqa.report.tables import print_table, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, holds_directory

@@ -35,7 +35,8 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.ranges import Count, NonNegative
-from ivqa.robustness import DisturbsImages, RobustnessCallback
+from ivqa.robustness import RobustnessCallback
+from ivqa.robustness.noise import DisturbsImages
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.context import RunContext
 from ivqa.runs.trained_models import obtain_module

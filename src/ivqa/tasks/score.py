@@ -17,8 +17,8 @@ from ivqa.data.validation import listed
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
 from ivqa.ranges import AtLeastOne, Component, ExistingFile
-from ivqa.report import print_metrics
-from ivqa.robustness import NoiseRecords
+from ivqa.report.tables import print_metrics
+from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import holds_directory, write_config
 from ivqa.scenes import oracle_of

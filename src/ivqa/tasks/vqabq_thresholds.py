@@ -15,19 +15,19 @@ from ivqa.config.model_sources import source_of
 from ivqa.errors import UserError
 from ivqa.metrics import interval, resampled_means, with_ends
 from ivqa.ranges import AtLeastOne, Checkpoint, Count, NonEmptyText, Resamples
-from ivqa.report import print_table
-from ivqa.report.tables import write_table
-from ivqa.robustness import (
-    VQABQ,
+from ivqa.report.tables import print_table, write_table
+from ivqa.robustness import VQABQ, RobustnessCallback
+from ivqa.robustness.records import NoiseRecords
+from ivqa.robustness.vqabq import (
+    RATIOS,
     BestBasicQuestions,
-    NoiseRecords,
-    RobustnessCallback,
+    ThreeThresholds,
     ThresholdSearch,
     differs_when_independent,
     helpful_counts,
+    selected,
     selection_figures,
 )
-from ivqa.robustness.vqabq import RATIOS, ThreeThresholds, selected
 from ivqa.runs.context import RunContext
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import answers_questions

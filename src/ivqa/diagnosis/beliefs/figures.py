@@ -165,17 +165,18 @@ def search_metrics(chunks: Sequence[Mapping[str, Sums]]) -> dict[str, float]:
           same pair, 0 without one; the metric is the mean over the questions of all pairs.
 
         beliefs/unique_per_pair and beliefs/mean_score repeat those of the generator "rl", because
-        the papers report them for the policy's own samples.
+        the papers report them for the policy's own samples; without a policy, of the only one.
     """
     metrics: dict[str, float] = {}
-    for name in ("beliefs", "rl", "supervised"):
+    names = [name for name in ("rl", "supervised") if name in chunks[0]]
+    for name in ("beliefs", *names):
         sums: Counter[str] = Counter()
         # Counter.update adds values instead of replacing them.
         for chunk in chunks:
             sums.update(chunk[name])
         metrics |= {f"{name}/{term}": value for term, value in _means(name, sums).items()}
     for term in ("unique_per_pair", "mean_score"):
-        metrics[f"beliefs/{term}"] = metrics[f"rl/{term}"]
+        metrics[f"beliefs/{term}"] = metrics[f"{names[0]}/{term}"]
     return metrics
 
 

@@ -67,18 +67,12 @@ class PolicyGradientModule(TrainedModule):
         super().__init__(**training)
         if not rewards:
             raise UserError("a policy needs at least one reward; choose reward=full")
-        known = answerer.answers if answerer.answers is not None else answers
-        if known is None:
-            raise UserError(
-                "this VQA model answers in its own words: set vqa.pool_answers, how many of the "
-                "training split's answers to ask it about"
-            )
         self.questioner = copy.deepcopy(questioner).train()
         # In a tuple, so that PyTorch neither trains them nor stores them with the policy.
         self._frozen = (questioner.eval(), answerer, legality_model)
         self.adversary = None if adversary is None else adversary(legality_model)
         self.rewards = dict(rewards)
-        self.answers = known
+        self.answers = known_answers(answerer, answers)
         self.objective = PolicyObjective() if objective is None else objective
         self._collapse = CollapseMonitor()
         self._validated: tuple[Any, Any] | None = None  # oracle, image ids of the split
@@ -268,6 +262,21 @@ class PolicyGradientModule(TrainedModule):
 
     def _answers(self, target: Tensor) -> list[str]:
         return [self.answers.answers[index] for index in target.tolist()]
+
+
+def known_answers(answerer: Answerer, answers: AnswerVocabulary | None) -> AnswerVocabulary:
+    """The closed set of a VQA model; of a model without one, the answers to ask about.
+
+    Raises:
+        UserError: There is neither.
+    """
+    known = answerer.answers if answerer.answers is not None else answers
+    if known is None:
+        raise UserError(
+            "this VQA model answers in its own words: set vqa.pool_answers, how many of the "
+            "training split's answers to ask it about"
+        )
+    return known
 
 
 def summary(candidates: Candidates, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.search.search import pooled
 from ivqa.errors import UserError
@@ -185,17 +186,18 @@ def answer_marginal(
     return dict(shares.most_common())
 
 
-def check_answer(answer: str, words: Vocabulary, known: Sequence[str]) -> None:
+def check_answer(answer: str, words: Vocabulary, dataset: VQADataset) -> None:
     """Checks that a generator knows the words of an answer.
 
     Raises:
-        UserError: The answer has no words, or one that is not in `words`; names the nearest of the
-            answers `known`.
+        UserError: The answer has no words, or one that is not in `words`; names the nearest answers
+            of the training split, which is read for the message alone.
     """
     found = tokenise(answer)
     unknown = [word for word in found if word not in words]
     if found and not unknown:
         return
+    known = dataset.split("train").main_answers
     choices = list(dict.fromkeys([*known, *words.words]))
     close = difflib.get_close_matches(answer.lower(), choices, n=3, cutoff=0.6)
     frequent = [name for name, _ in Counter(known).most_common(5)]

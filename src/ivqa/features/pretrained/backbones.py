@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import torch
 import torchvision
 from PIL import Image
 from torch import Tensor, nn
@@ -17,11 +16,9 @@ from typing_extensions import override
 
 from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
-from ivqa.features.positions import half_down, half_up, halved
-from ivqa.features.pretrained.base import Normalised, PretrainedFeatures
+from ivqa.features.pretrained.base import Normalised, PretrainedFeatures, random_weights
 from ivqa.ranges import ImageSize, Seed, Weights, one_of
 from ivqa.store.weights import check_finite, read_weights
-from ivqa.terminal import terminal
 
 # ImageNet's mean and standard deviation by channel, with which torchvision's weights were trained.
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -99,12 +96,13 @@ class BackboneFeatures(PretrainedFeatures):
 
     @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of each feature, by name; None for one vector per image."""
         if self.head not in (ResNetFeatures, VGGFeatures):
             return None
-        # The grids of ResNet and VGG have stride 32 = 2^5.
-        half = half_up if self.head is ResNetFeatures else half_down
-        return {"grid": halved(self.image_size, 5, half) ** 2, "pooled": None}
+        # Both grids have stride 32; ResNet pads an image whose size is no multiple, VGG crops it.
+        side = self.image_size // 32
+        if self.head is ResNetFeatures:
+            side = -(-self.image_size // 32)
+        return {"grid": side**2, "pooled": None}
 
     @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:
@@ -117,13 +115,7 @@ class BackboneFeatures(PretrainedFeatures):
             UserError: The weights cannot be downloaded, or the file does not hold them.
         """
         if self.weights == "random":
-            terminal().print(
-                f"image features: {self.arch} with random weights, for a trial only",
-                style="bold",
-                soft_wrap=True,
-            )
-            with torch.random.fork_rng(range(torch.cuda.device_count())):
-                torch.manual_seed(self.seed)
+            with random_weights(self.arch, self.seed):
                 return torchvision.models.get_model(self.arch, weights=None)
         choices = torchvision.models.get_model_weights(self.arch)
         if self.weights in choices.__members__:

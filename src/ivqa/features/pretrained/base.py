@@ -1,7 +1,8 @@
 """What the features of all pretrained networks share: settings, key, precision and store."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from ivqa.features.store import FeatureStore
 from ivqa.ranges import NO_EFFECT, Count, CountOrZero
 from ivqa.store.digests import digest
 from ivqa.store.identity import identity_of
+from ivqa.terminal import terminal
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -98,12 +100,9 @@ class PretrainedFeatures(FeatureComponent):
 
 
 class Normalised(nn.Module):
-    """Scales pixels as a network expects them, and computes its features.
+    """Scales pixels to a mean and standard deviation of each channel and computes their features.
 
-    Args:
-        network: Takes images (B, 3, H, W) and returns features by name.
-        mean: Mean of each channel, for pixels in [0, 1].
-        std: Standard deviation of each channel, for pixels in [0, 1].
+    Mean and standard deviation are those of pixels in [0, 1].
     """
 
     mean: Tensor
@@ -150,6 +149,16 @@ def optional_package(module: str, package: str, what: str) -> Any:
             f"{what} needs the package {package}, which is not installed; "
             "run pip install 'ivqa[photos]'"
         ) from None
+
+
+@contextmanager
+def random_weights(arch: str, seed: int) -> Iterator[None]:
+    """Says that a network gets random weights, and seeds torch inside of the block alone."""
+    what = f"image features: {arch} with random weights, for a trial only"
+    terminal().print(what, style="bold", soft_wrap=True)
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        yield
 
 
 def _layout(module: nn.Module) -> torch.memory_format:

@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
-from ivqa.features.positions import half_up, halved
 from ivqa.features.pretrained.base import Normalised, PretrainedFeatures, optional_package
 from ivqa.ranges import ExistingFile, ImageSize
 from ivqa.store.weights import check_finite, load_into, read_weights
@@ -64,7 +63,8 @@ class EfficientNetLiteFeatures(PretrainedFeatures):
 
     @override
     def places(self) -> Mapping[str, int | None]:
-        return {"grid": halved(self.image_size, 5, half_up) ** 2, "pooled": None}
+        # The stride is 32, with padding.
+        return {"grid": (-(-self.image_size // 32)) ** 2, "pooled": None}
 
     @override
     def load(self) -> tuple[nn.Module, Callable[[Image.Image], Tensor]]:

@@ -155,10 +155,9 @@ def _created(timm: Any, arch: str, image_size: int, weights: str) -> Any:
             given = {"pretrained": True, "pretrained_cfg_overlay": {"file": weights}}
         network = timm.create_model(arch, num_classes=0, **given, **fixed)
     except Exception as error:
-        reason = reason_of(error)
         raise UserError(
             f"features.network.weights={weights}: the weights of {arch} cannot be loaded "
-            f"({reason}); give a file of its state_dict, or random"
+            f"({reason_of(error)}); give a file of its state_dict, or random"
         ) from error
     check_finite(network.state_dict(), weights)
     return network

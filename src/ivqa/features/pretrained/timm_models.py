@@ -16,11 +16,15 @@ from typing_extensions import override
 
 from ivqa.errors import UserError, reason_of
 from ivqa.features.pictures import Resize
-from ivqa.features.pretrained.base import Normalised, PretrainedFeatures, optional_package
+from ivqa.features.pretrained.base import (
+    Normalised,
+    PretrainedFeatures,
+    optional_package,
+    random_weights,
+)
 from ivqa.hub import hub_answers
 from ivqa.ranges import ImageSize, Seed, Weights
 from ivqa.store.weights import check_finite
-from ivqa.terminal import terminal
 
 _WHAT = "features=timm"
 _HUB, _FOLDER = "hf-hub:", "local-dir:"
@@ -111,7 +115,7 @@ class TimmFeatures(PretrainedFeatures):
 
     @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of the grid, from a network without memory for its weights."""
+        # From a network without memory for its weights.
         if self._source().startswith(_HUB):
             return None
         try:
@@ -138,13 +142,7 @@ class TimmFeatures(PretrainedFeatures):
             UserError: timm is not installed, or the weights cannot be found, downloaded or read.
         """
         if self.weights == "random":
-            terminal().print(
-                f"image features: {self.arch} with random weights, for a trial only",
-                style="bold",
-                soft_wrap=True,
-            )
-            with torch.random.fork_rng(range(torch.cuda.device_count())):
-                torch.manual_seed(self.seed)
+            with random_weights(self.arch, self.seed):
                 return self._created(self._source())
         if self.weights == "pretrained":
             return self._from_hub()

@@ -128,7 +128,7 @@ class TransformersFeatures(PretrainedFeatures):
 
     @override
     def places(self) -> Mapping[str, int | None] | None:
-        """The number of positions of the grid, from a model without memory for its weights."""
+        # From a model without memory for its weights.
         if not Path(self.path).is_dir():
             return None
         try:

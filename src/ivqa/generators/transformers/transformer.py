@@ -138,6 +138,8 @@ class TransformerGenerator(GeneratorNetwork):
     @override
     def forward(self, batch: VQABatch) -> GeneratorOutput:
         """Computes the terms of the objective."""
+        if not self.question_words.words:
+            raise UserError("model=prompted is not trained: start from model=ivqa_transformer")
         own = replace(
             batch,
             question=self.questions.translate(batch.question, self.question_words),

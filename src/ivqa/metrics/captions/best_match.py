@@ -22,7 +22,6 @@ class Matches:
         reference: (M,) int64: index of the reference, below R.
         cider: (M,) float64: CIDEr-D in [0, 10] of the candidate against this reference only.
         bleu4: (M,) float64: sentence BLEU-4 in [0, 1] of the candidate against this reference only.
-        num_references: R.
 
     Example:
         >>> statistics = CiderStatistics.of([["is it red"], ["what is it"]])

@@ -38,7 +38,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list
     """
     corpus = Corpus.of(hypotheses, references)
     length, closest = (int(lengths.sum()) for lengths in _lengths(corpus))
-    penalty = float(_brevity(length, closest))
+    penalty = float(brevity(length, closest))
     scores, product = [], 1.0
     for order in range(1, 5):
         counts, clipped = _counts(corpus, order)
@@ -69,7 +69,7 @@ def bleu_scores(
         # A hypothesis of L words has L - order + 1 n-grams.
         product = product * (correct + TINY) / (np.maximum(lengths - order + 1, 0) + SMALL)
         scores.append(product ** (1 / order))
-    return np.stack(scores, axis=1) * _brevity(lengths, closest)[:, None]
+    return np.stack(scores, axis=1) * brevity(lengths, closest)[:, None]
 
 
 def _counts(corpus: Corpus, order: int) -> tuple[csr_matrix, csr_matrix]:
@@ -95,7 +95,7 @@ def _lengths(corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return lengths, reference[order][first]
 
 
-def _brevity(length: ArrayLike, closest: ArrayLike) -> NDArray[np.float64]:
-    """The brevity penalty min(1, exp(1 - r / c))."""
+def brevity(length: ArrayLike, closest: ArrayLike) -> NDArray[np.float64]:
+    """The brevity penalty min(1, exp(1 - r / c)) of lengths that broadcast."""
     ratio = (np.asarray(length) + TINY) / (np.asarray(closest) + SMALL)
     return np.exp(np.minimum(1 - 1 / ratio, 0))

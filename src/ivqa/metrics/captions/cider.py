@@ -108,7 +108,7 @@ def cider_scores(
         hypothesis.resize(hypothesis.shape[0], reference.shape[1])
         idf = diags(inverse_frequency(index, statistics))
         total += _similarity((hypothesis @ idf).tocsr(), (reference @ idf).tocsr(), corpus.owner)
-    total *= _length_penalty(corpus)
+    total *= length_penalty(lengths(corpus.hypotheses)[corpus.owner] - lengths(corpus.references))
     num_references = np.bincount(corpus.owner, minlength=len(hypotheses))
     # Mean over the references and the four orders, times 10 as in the paper.
     return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / num_references
@@ -126,18 +126,21 @@ def _similarity(hypothesis: csr_matrix, reference: csr_matrix, owner: np.ndarray
     own = hypothesis[owner]  # (R, n-grams)
     # The minimum: a repeated n-gram counts at most as often as the reference has it.
     product = np.asarray(own.minimum(reference).multiply(reference).sum(axis=1)).ravel()
-    norms = _norm(own) * _norm(reference)
+    norms = row_norms(own) * row_norms(reference)
     # Norm 0 (too few words, or only n-grams of idf 0) means product 0.
     return np.divide(product, norms, out=product.copy(), where=norms > 0)
 
 
-def _norm(matrix: csr_matrix) -> np.ndarray:
+def row_norms(matrix: csr_matrix) -> np.ndarray:
     """Euclidean norms of the rows."""
     return np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
 
 
-def _length_penalty(corpus: Corpus) -> np.ndarray:
-    """exp(-(|h| - |r|)^2 / (2 sigma^2)), (R,); the COCO evaluation counts lengths in bigrams."""
-    own = np.array([max(len(words) - 1, 0) for words in corpus.hypotheses])[corpus.owner]
-    reference = np.array([max(len(words) - 1, 0) for words in corpus.references])
-    return np.exp(-((own - reference) ** 2) / (2 * SIGMA**2))
+def lengths(sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Lengths in bigrams, as the COCO evaluation counts them, int64."""
+    return np.array([max(len(words) - 1, 0) for words in sentences], dtype=np.int64)
+
+
+def length_penalty(difference: np.ndarray) -> np.ndarray:
+    """exp(-(|h| - |r|)^2 / (2 sigma^2)) from differences of lengths."""
+    return np.exp(-(difference**2) / (2 * SIGMA**2))

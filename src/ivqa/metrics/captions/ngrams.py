@@ -13,12 +13,7 @@ NGram = tuple[str, ...]
 
 @dataclass
 class NGramIndex:
-    """Assigns column numbers to the n-grams of one order.
-
-    Args:
-        order: n of the n-grams.
-        numbers: Column of each n-gram seen so far.
-    """
+    """Assigns column numbers to the n-grams of one order."""
 
     order: int
     numbers: dict[NGram, int] = field(default_factory=dict)

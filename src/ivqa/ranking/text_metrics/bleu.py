@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from ivqa.metrics.captions.bleu import SMALL, TINY
+from ivqa.metrics.captions.bleu import SMALL, TINY, brevity
 from ivqa.ranges import Count
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
@@ -56,10 +56,5 @@ class _BleuScores:
             correct = (wanted @ pool).toarray()
             product *= (correct + TINY) / (np.maximum(self.lengths - order + 1, 0) + SMALL)
         product **= 1 / len(self.counts)
-        product *= self._brevity(np.array([len(words) for words in references]))
+        product *= brevity(self.lengths, np.array([[len(words)] for words in references]))
         return product
-
-    def _brevity(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Brevity penalties (B, N) from the references' lengths (B,)."""
-        ratio = (self.lengths + TINY) / (references[:, None] + SMALL)
-        return np.exp(np.minimum(1 - 1 / ratio, 0))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, diags, hstack
 from typing_extensions import override
 
-from ivqa.metrics.captions.cider import SIGMA
+from ivqa.metrics.captions.cider import length_penalty, lengths, row_norms
 from ivqa.ranking.text_metrics.clipped_counts import ClippedCounts, ones
 from ivqa.ranking.text_metrics.ranker import TextMetricRanker
 
@@ -33,11 +33,11 @@ class _CiderScores:
 
     def __init__(self, pool: Sequence[Sequence[str]]) -> None:
         self.documents = max(len(pool), 1)
-        self.lengths = _lengths(pool)
+        self.lengths = lengths(pool)
         self.counts = [ClippedCounts(pool, order) for order in range(1, 5)]
         self.rarity = [self._rarity(own.counts) for own in self.counts]
         blocks = [
-            _divided(ones(own.slots(own.counts)), _norms(own.counts, rarity))
+            _divided(ones(own.slots(own.counts)), row_norms(own.counts @ diags(rarity)))
             for own, rarity in zip(self.counts, self.rarity, strict=True)
         ]
         # (slots of all orders, N): one product with it sums over the four orders.
@@ -54,12 +54,11 @@ class _CiderScores:
             counts = own.of(references)
             # N-grams that the pool lacks count as if one question had them: log(N / 1).
             unknown = np.full(counts.shape[1] - len(rarity), np.log(self.documents))
-            norms = _norms(counts, np.concatenate([rarity, unknown]))
+            norms = row_norms(counts @ diags(np.concatenate([rarity, unknown])))
             # This side has both factors w of the equation above.
             blocks.append(_divided(own.slots(counts) @ diags(rarity[own.gram] ** 2), norms))
         scores = (hstack(blocks, format="csr") @ self.pool).toarray()
-        difference = self.lengths - _lengths(references)[:, None]
-        scores *= 10 / 4 * np.exp(-(difference**2) / (2 * SIGMA**2))
+        scores *= 10 / 4 * length_penalty(self.lengths - lengths(references)[:, None])
         return np.round(scores, _DECIMALS, out=scores)
 
     def _rarity(self, counts: csr_matrix) -> NDArray[np.float64]:
@@ -69,17 +68,6 @@ class _CiderScores:
         return np.log(self.documents) - np.log(frequency)
 
 
-def _norms(counts: csr_matrix, rarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Norms (B,) of the tf-idf vectors of counts (B, n-grams)."""
-    weighted = counts @ diags(rarity)
-    return np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-
-
 def _divided(matrix: csr_matrix, norms: NDArray[np.float64]) -> csr_matrix:
     """Rows divided by their norms; a row of norm 0 becomes 0."""
     return diags(np.divide(1, norms, out=np.zeros(len(norms)), where=norms > 0)) @ matrix
-
-
-def _lengths(questions: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Lengths in bigrams, as the COCO evaluation counts them."""
-    return np.array([max(len(words) - 1, 0) for words in questions], dtype=np.int64)

@@ -15,10 +15,6 @@ from ivqa.metrics.captions.ngrams import NGramIndex
 class ClippedCounts:
     """N-grams of one order in a pool, with a slot for each pair (n-gram, level j).
 
-    Args:
-        pool: N tokenised questions.
-        order: The n of the n-grams.
-
     Attributes:
         counts: Counts of the pool, (N, n-grams).
         gram: The column of `counts` of each slot, (slots,).

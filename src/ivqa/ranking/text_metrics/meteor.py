@@ -17,10 +17,6 @@ from ivqa.ranking.text_metrics.word_columns import WordColumns, bit_counts
 _ALPHA, _BETA, _GAMMA = 0.9, 3, 0.5  # Lavie and Agarwal 2007, NLTK's defaults
 
 
-def _stages() -> str:
-    return "+".join(meteor_stages())
-
-
 @dataclass(frozen=True)
 class MeteorRanker(TextMetricRanker):
     """METEOR as `ivqa.metrics.meteor_nltk` computes it, not METEOR 1.5 of the COCO evaluation.
@@ -32,7 +28,7 @@ class MeteorRanker(TextMetricRanker):
 
     version: ClassVar[int] = 1
 
-    stages: str = field(init=False, default_factory=_stages)
+    stages: str = field(init=False, default_factory=lambda: "+".join(meteor_stages()))
 
     @override
     def scores(self, pool: Sequence[Sequence[str]]) -> "_MeteorScores":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.lasso.ranking import Ranking
-from ivqa.ranking.score_ranking import rank_by_scores
+from ivqa.ranking.score_ranking import Excluded, rank_by_scores
 from ivqa.text.tokens import tokenise
 
 # Maps B tokenised main questions to their scores with the N questions of a pool, (B, N).
@@ -34,11 +34,7 @@ class TextMetricRanker(ABC):
         """
 
     def rank(
-        self,
-        questions: Sequence[str],
-        pool: Sequence[str],
-        k: int,
-        exclude: Sequence[Sequence[int]],
+        self, questions: Sequence[str], pool: Sequence[str], k: int, exclude: Excluded
     ) -> Ranking:
         """Ranks the pool by the metric; see `QuestionRanker.rank` and `rank_by_scores`."""
         words = [tokenise(question) for question in questions]
@@ -49,10 +45,5 @@ class TextMetricRanker(ABC):
 
 @lru_cache(maxsize=1)  # the parts of a job share their pool
 def pool_scores(ranker: TextMetricRanker, pool: tuple[str, ...]) -> PoolScores:
-    """The ranker's scores with a pool of texts; the last pool stays in memory.
-
-    Args:
-        ranker: Hashable, as frozen dataclasses are.
-        pool: N questions as texts.
-    """
+    """The scores of a (hashable) ranker with a pool of texts; the last pool stays in memory."""
     return ranker.scores([tokenise(question) for question in pool])

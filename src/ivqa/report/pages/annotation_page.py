@@ -9,8 +9,7 @@ from PIL import Image
 
 from ivqa.data import VQASplit
 from ivqa.report.contact_sheet import data_uri
-from ivqa.report.pages.base import render, script_json
-from ivqa.store.files import write_bytes
+from ivqa.report.pages.base import script_json, write_page
 
 HIGHEST_SCORE = 4  # of the study: 0 is nonsense, 4 is perfect [iVQA 4]
 
@@ -35,9 +34,6 @@ class ToAnnotate:
     """A question for annotators.
 
     Attributes:
-        image_id: The image.
-        answer: The answer of the model.
-        question: The question to judge.
         reference: A question of the data set for this image and answer; "" if there is none.
         weight: Inverse of the probability with which the question was drawn, up to a factor; the
             page exports it.
@@ -71,8 +67,7 @@ def write_annotation_page(
     ]
     images = {item.image_id: picture(split, item.image_id) for item in asked}
     data = script_json({"images": images, "items": items})
-    page = render("annotate.html.j2", title=title, data=data)
-    write_bytes(path, page.encode())
+    write_page(path, "annotate.html.j2", title=title, data=data)
 
 
 def picture(split: HasPictures, image_id: int, size: int = 256, quality: int = 88) -> str:
@@ -108,5 +103,4 @@ def write_study_page(
     ]
     pictures = [picture(split, image) for image in images]
     data = script_json({"study": study, "images": pictures, "items": items})
-    page = render("study.html.j2", data=data, highest=HIGHEST_SCORE)
-    write_bytes(path, page.encode())
+    write_page(path, "study.html.j2", data=data, highest=HIGHEST_SCORE)

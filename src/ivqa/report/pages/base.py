@@ -5,12 +5,14 @@ import hashlib
 import json
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ivqa import provenance
+from ivqa.store.files import write_bytes
 
 # Scripts without attributes; <script type="application/json"> holds data and does not run.
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -31,6 +33,11 @@ def render(template: str, **values: Any) -> str:
     marked = page.replace(charset, f"{charset}\n{policy}", 1)
     assert marked != page, f"{template} has no <meta charset>"
     return marked
+
+
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Writes a page as `render` gives it."""
+    write_bytes(path, render(template, **values).encode())
 
 
 def script_json(value: Any) -> Markup:

@@ -25,9 +25,8 @@ from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, mostly_illegal, sentence, typed_by
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 from ivqa.report.pages.annotation_page import HasPictures
-from ivqa.report.pages.base import render, script_json
+from ivqa.report.pages.base import script_json, write_page
 from ivqa.scenes import Oracle
-from ivqa.store.files import write_bytes
 
 MOST_MODELS = 4
 _SHOWN_PER_PAIR = 15  # meanings, as many as the paper's figures show; a button adds the others
@@ -112,7 +111,8 @@ def write_belief_page(
     shown = front.beliefs()
     # The template refers to a belief of the front by its position.
     place = {belief: at for at, belief in enumerate(shown)}
-    page = render(
+    write_page(
+        path,
         "beliefs.html.j2",
         title=title,
         subtitle=_subtitle(beliefs),
@@ -129,7 +129,6 @@ def write_belief_page(
         looks=any(why.places for model in models for why in model.reasons.values()),
         data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
-    write_bytes(path, page.encode())
 
 
 def _subtitle(beliefs: PageBeliefs) -> str:

@@ -1,5 +1,6 @@
 """consistency.html: answers of a model that cannot all be true, worst images first."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,7 @@ from ivqa.consistency import ImageConsistency
 from ivqa.data import VQASplit
 from ivqa.logic import Contradiction
 from ivqa.report.pages.annotation_page import picture
-from ivqa.report.pages.base import render
-from ivqa.store.files import write_bytes
+from ivqa.report.pages.base import write_page
 
 _MOST_IMAGES = 60
 _PER_RULE = 3  # contradictions of one rule about an image
@@ -23,7 +23,7 @@ def consistency_rows(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
         Rows with "rule", "implied" (number of implied questions), "as implied" (share that is
         answered so) and "95 percent" (its interval); none without implied questions.
     """
-    rules = [name.split("/")[1] for name in metrics if _is_rule(name)]
+    rules = re.findall(r"^consistency/([^/]+)/rate$", "\n".join(metrics), re.M)
     rows = []
     for rule in ["", *sorted(rules)]:
         rate, number = f"consistency/{rule}/rate".replace("//", "/"), f"consistency/{rule}/implied"
@@ -45,12 +45,7 @@ MOST_SUSPECTS = 0.4
 
 
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
-    """Says what the figures of consistency mean, in up to five sentences.
-
-    Args:
-        metrics: The metrics by name.
-        name: The name of the model.
-    """
+    """Says what the figures of consistency of a model mean, in up to five sentences."""
     found = {key.removeprefix("consistency/"): value for key, value in metrics.items()}
 
     def share(key: str) -> str:
@@ -74,7 +69,7 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
     )
     truth = f"; in truth {found['error']:.1%}" if "error" in found else ""
     lines.append(
-        f"Of its {int(found['questions']):,} answers to questions of the data set, an estimated "
+        f"Of its {int(found['questions']):,} answers to the questions asked first, an estimated "
         f"{share('error_estimate')} are wrong{truth}."
     )
     if found["suspects"] > MOST_SUSPECTS:
@@ -96,15 +91,8 @@ def write_consistency_page(
     """Writes consistency.html, one file without links to others.
 
     It shows the figures, the share of implied questions that are answered so by rule, and the
-    images with contradictions, those with most certain errors first, at most 60.
-
-    Args:
-        path: The file.
-        title: Its title.
-        name: The name of the model.
-        images: The answers about each image.
-        metrics: The figures of consistency by name.
-        split: The questions of the data set, with pictures and right answers as far as it has them.
+    images with contradictions, those with most certain errors first, at most 60. Pictures and
+    right answers are those of the split, as far as it has them.
     """
     worst = sorted(
         (image for image in images if image.contradictions),
@@ -115,7 +103,8 @@ def write_consistency_page(
         right = dict(zip(split.question_ids.tolist(), split.main_answers, strict=True))
     shown = [_image(image, split, right) for image in worst[:_MOST_IMAGES]]
     rules = sorted({clash["rule"] for image in shown for clash in image["clashes"]})
-    page = render(
+    write_page(
+        path,
         "consistency.html.j2",
         title=title,
         subtitle=f"{len(images):,} images, {len(worst):,} with answers that exclude each other",
@@ -125,12 +114,6 @@ def write_consistency_page(
         images=shown,
         left=len(worst) - len(shown),
     )
-    write_bytes(path, page.encode())
-
-
-def _is_rule(name: str) -> bool:
-    parts = name.split("/")
-    return len(parts) == 3 and parts[0] == "consistency" and parts[2] == "rate"
 
 
 def _bar(row: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """robustness.html: accuracy under noise, and questions whose answers change at each level."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,56 +13,44 @@ from ivqa.report.noise_words import (
     score_in_words,
 )
 from ivqa.report.pages.annotation_page import picture
-from ivqa.report.pages.base import render
+from ivqa.report.pages.base import write_page
 from ivqa.report.tables import noise_columns
-from ivqa.robustness import RIGHT, Flips, NoiseRecords, common_questions, flips_at
-from ivqa.store.files import write_bytes
+from ivqa.robustness.comparison import RIGHT, Flips, common_questions, flips_at
+from ivqa.robustness.records import NoiseRecords
 
 _EXAMPLES = 6  # of a level
 _THUMBNAIL = 224  # pixels of the longer side
 
 
-@dataclass(frozen=True)
-class NoisePageModel:
-    """A model on the page.
-
-    Attributes:
-        name: What people call it.
-        records: Its answers at every level of noise.
-    """
-
-    name: str
-    records: NoiseRecords
-
-
 def write_noise_page(
     path: Path,
     title: str,
-    models: Sequence[NoisePageModel],
+    models: Sequence[tuple[str, NoiseRecords]],
     split: VQASplit | None,
     r_score: RScore = PUBLISHED_R_SCORE,
 ) -> None:
     """Writes robustness.html, one file without links to others.
 
     It shows a table of accuracies by level and answer type for each model, and for each level the
-    accuracies with their intervals, how many answers change, and
-    examples: questions whose answers by the first model change under noise. Several models
-    are compared on their common questions.
+    accuracies with their intervals, how many answers change, and examples: questions whose answers
+    by the first model change under noise. Several models are compared on their common questions.
 
     Args:
+        models: The name of each model and its answers at every level of noise.
         split: The split of the questions, which has the pictures and the right answers; None shows
             neither.
 
     Raises:
         UserError: The models have no common question or different levels of noise.
     """
-    records = common_questions([model.records for model in models])
-    names = [model.name for model in models]
+    records = common_questions([answers for _, answers in models])
+    names = [name for name, _ in models]
     figures = [one.curve(r_score).metrics() for one in records]
     changes = [
         [flips_at(one, level) for one in records] for level in range(1, len(records[0].accuracies))
     ]
-    page = render(
+    write_page(
+        path,
         "noise.html.j2",
         title=title,
         subtitle=f"{len(records[0]):,} questions, {accuracy_in_words(r_score.accuracy)}",
@@ -86,7 +73,6 @@ def write_noise_page(
             for level, flips in enumerate(changes, start=1)
         ],
     )
-    write_bytes(path, page.encode())
 
 
 def _headline(

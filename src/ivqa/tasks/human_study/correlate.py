@@ -12,8 +12,7 @@ from ivqa.config.keys import CommandKeys
 from ivqa.errors import UserError
 from ivqa.metrics import COEFFICIENTS, correlation, correlation_interval, with_ends
 from ivqa.ranges import AtLeastOne, ExistingFolder, NonEmptyText, Resamples
-from ivqa.report import print_table
-from ivqa.report.tables import with_interval, write_table
+from ivqa.report.tables import print_table, with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import read_config, read_metrics, run_directories, write_config
 from ivqa.store.files import write_json

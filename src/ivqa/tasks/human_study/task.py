@@ -21,9 +21,8 @@ from ivqa.metrics import (
     with_ends,
 )
 from ivqa.ranges import AtLeastOne, Count, ExistingFile, ExistingFolder, NonEmptyText, Resamples
-from ivqa.report import ToAnnotate, print_table
-from ivqa.report.pages.annotation_page import HIGHEST_SCORE, write_study_page
-from ivqa.report.tables import with_interval, write_table
+from ivqa.report.pages.annotation_page import HIGHEST_SCORE, ToAnnotate, write_study_page
+from ivqa.report.tables import print_table, with_interval, write_table
 from ivqa.runs.loggers import log_results
 from ivqa.runs.run_directory import run_directories, write_config
 from ivqa.store.files import write_json

@@ -27,15 +27,10 @@ from ivqa.diagnosis import (
 from ivqa.errors import UserError
 from ivqa.provenance import note_questions
 from ivqa.ranges import CHANGEABLE, NO_EFFECT, Count, NonNegative, Place, Share
-from ivqa.report import (
-    BeliefPageModel,
-    ToAnnotate,
-    headline,
-    print_summary,
-    title_in,
-    write_annotation_page,
-    write_belief_page,
-)
+from ivqa.report.belief_words import BeliefPageModel, headline, print_summary
+from ivqa.report.model_names import title_in
+from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
+from ivqa.report.pages.belief_page import write_belief_page
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import obtain_picture_model
@@ -216,8 +211,8 @@ def _chosen(cfg: DictConfig) -> dict[int, Path]:
     check_answers_questions(cfg.vqa, "vqa")
     if cfg.model.module._target_.rpartition(".")[2] != PlainEnglish.__name__:
         raise UserError(
-            f"images= asks without training, and model={cfg.model.name} is trained on a data set; "
-            "leave model= out"
+            "images= asks questions whose meanings are known, and those of "
+            f"model={cfg.model.name} are not; leave model= out"
         )
     found = drawn_pictures(str(cfg.images), cfg.num_images, cfg.seed)
     if not cfg.oracle:

@@ -131,7 +131,7 @@ class OpenAIModel(nn.Module):
             UserError: The batch has no pixels, or the endpoint fails, see `Endpoint.ask`.
             ValueError: Images and questions differ in number.
         """
-        choices = self._greedy(self._pairs(images, questions))
+        choices = self._greedy(self.pairs(images, questions))
         if choices and all(choice.is_lost for choice in choices):
             self._tell_once(f"warning: {self.path} gave no answer (served/failed); ", REMEDY)
         texts = [choice.text for choice in choices]
@@ -153,7 +153,7 @@ class OpenAIModel(nn.Module):
         """
         if answers is None:
             raise UserError("this model answers in its own words: say which answers to score")
-        pairs = self._pairs(images, questions)
+        pairs = self.pairs(images, questions)
         wanted = [normalise_answer(answer) for answer in answers]
         if self._has_logprobs is None:
             self._find_out(pairs)
@@ -213,10 +213,11 @@ class OpenAIModel(nn.Module):
     def _from_samples(self, pairs: Sequence[_Pair], answers: Sequence[str]) -> list[list[float]]:
         """Log phi of normalised answers by the frequencies of sampled ones."""
         self._by_samples += len(pairs) * len(answers)
-        counts = [Counter(map(normalise_answer, texts)) for texts in self._sampled(pairs)]
+        drawn = self.sampled(pairs, self.scoring.num_samples, self.scoring.temperature)
+        counts = [Counter(map(normalise_answer, texts)) for texts in drawn]
         return [frequency_log_probs(own, answers) for own in counts]
 
-    def _pairs(self, images: ImageBatch, questions: list[str]) -> list[_Pair]:
+    def pairs(self, images: ImageBatch, questions: list[str]) -> list[_Pair]:
         """Encodes the images and writes the prompts of B questions."""
         if len(images) != len(questions):
             raise ValueError(
@@ -279,8 +280,8 @@ class OpenAIModel(nn.Module):
         usable = f" that can be used: {choice.flaw}" if choice.flaw else ""
         return f"{self.endpoint.base_url} returns no log-probabilities{usable}"
 
-    def _sampled(self, pairs: Sequence[_Pair]) -> list[list[str]]:
-        """`scoring.num_samples` answers to each question, drawn at `scoring.temperature`.
+    def sampled(self, pairs: Sequence[_Pair], number: int, temperature: float) -> list[list[str]]:
+        """Draws `number` answers to each question, at a temperature above 0.
 
         Refusals are answers; samples that are cut before their answer or failed are left out.
         """
@@ -289,7 +290,6 @@ class OpenAIModel(nn.Module):
                 "settings.temperature=0 makes all samples equal; remove it from settings: answers "
                 "are decoded at temperature 0 anyway, and samples at scoring.temperature"
             )
-        number = self.scoring.num_samples
         drawn: list[list[Choice]] = [[] for _ in pairs]
         seed = 0
         # Some endpoints return fewer answers than the n that was asked for, often one.
@@ -302,7 +302,7 @@ class OpenAIModel(nn.Module):
             for missing in sorted({number - len(drawn[row]) for row in rows}):
                 asked = [row for row in rows if number - len(drawn[row]) == missing]
                 settings = {
-                    "temperature": self.scoring.temperature,
+                    "temperature": temperature,
                     "max_tokens": self.max_new_tokens,
                     "n": missing,
                     "seed": seed,
