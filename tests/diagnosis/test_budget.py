@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, next_hundred, with_suspects
 from ivqa.errors import UserError
 from ivqa.tasks.pictures.asking import Forecast, ask_in_plain_english, confirm
+from ivqa.tasks.pictures.diagnosis import described
 from ivqa.text.tokens import tokenise
 
 PICTURES = 12
@@ -119,6 +121,19 @@ def test_a_model_without_yes_and_no_is_soon_asked_other_questions(explore: float
     # A model that says yes or no is asked such questions to the end.
     usual = [one.question.split()[0] for one in _beliefs(Truthful(), 400, explore=explore)]
     assert {"Is", "Are"} & {*usual[350:]}
+
+
+@pytest.mark.parametrize("vain", [1, 2])
+def test_answers_that_say_nothing_are_counted_and_said(vain: int) -> None:
+    answers = ["table"] * vain + ["yes"] * (100 - vain)
+    beliefs = [
+        Belief(1, answer, f"Is there a red thing{at}?", 0.9, 0, 1, "plain_english")
+        for at, answer in enumerate(answers)
+    ]
+    found = described("Mute", beliefs, NumberedPictures({}), None, "Known.")
+    assert found.metrics["beliefs/unclear"] == vain / 100
+    said = "2 of its answers to yes/no questions are neither, and say nothing."
+    assert found.note == ("Known." if vain == 1 else f"Known. {said}")
 
 
 def test_a_share_of_the_questions_is_drawn_by_chance() -> None:

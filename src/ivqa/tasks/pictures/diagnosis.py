@@ -25,6 +25,7 @@ from ivqa.diagnosis import (
     write_beliefs,
 )
 from ivqa.errors import UserError
+from ivqa.logic import unclear
 from ivqa.provenance import note_questions
 from ivqa.ranges import CHANGEABLE, NO_EFFECT, Count, NonNegative, Place, Share
 from ivqa.report.belief_words import BeliefPageModel, headline, print_summary
@@ -52,6 +53,7 @@ from ivqa.tasks.pictures.asking import (
 )
 from ivqa.vqa import Metered
 
+_UNCLEAR = 0.01  # the share of answers that say nothing above which a sentence says so
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
@@ -194,9 +196,14 @@ def described(
         The diagnosis, with the figures of `with_suspects` and `search_figures`.
     """
     marked, metrics = with_suspects(beliefs)
+    vain = sum(unclear(one.question, one.answer) for one in beliefs)
+    if vain > _UNCLEAR * len(beliefs):
+        said = f"{vain:,} of its answers to yes/no questions are neither, and say nothing."
+        note = f"{note} {said}".strip()
     metrics = {
         "beliefs/count": float(len(beliefs)),
         "beliefs/images": float(len({belief.image_id for belief in beliefs})),
+        "beliefs/unclear": vain / max(len(beliefs), 1),
         **metrics,
     }
     if oracle is not None:
