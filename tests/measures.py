@@ -7,6 +7,7 @@ and the questions are those of similar training images, so rounding changes noth
 
 import tempfile
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,7 +154,7 @@ def _beliefs(composed: Any, dataset: Any, features: Any) -> Figures:
     )
     module: Any = SimpleNamespace(
         reference=questioner,
-        questioner=questioner,
+        questioner=copy(questioner),  # the same model would be searched once
         answerer=answerer,
         answers=answerer.answers,
         legality_model=MostAreLegal(),
