@@ -98,7 +98,7 @@ LEFT_OUT = {
     r"features=resnet152": "needs published weights",
     r"model=openai|vqa=openai": "needs an endpoint; tests/end_to_end/test_served_models.py has one",
     r" \.\.\.$": "needs weights of the hub",
-    r"oracle=true vqa=mlb,n2nmn": "needs scenes as files; tests/end_to_end/test_pictures.py has some",
+    r"oracle=true vqa=mlb,n2nmn": "needs scenes as files; tests/end_to_end/test_pictures.py has",
     r"question_encoder=skip_thoughts": "needs the published vectors; tests/vqa/ has small ones",
     r"human=\[": "needs what people export; tests/end_to_end/test_human_study.py has it",
     r"\$IVQA_": "needs the real data; `make results` runs it",
