@@ -14,6 +14,8 @@ from rich.console import Console
 
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, next_hundred, with_suspects
+from ivqa.diagnosis.search.phrases import noun_phrase
+from ivqa.diagnosis.search.plain_english import Meaning
 from ivqa.errors import UserError
 from ivqa.tasks.pictures.asking import Forecast, ask_in_plain_english, confirm
 from ivqa.tasks.pictures.diagnosis import described
@@ -121,6 +123,13 @@ def test_a_model_without_yes_and_no_is_soon_asked_other_questions(explore: float
     # A model that says yes or no is asked such questions to the end.
     usual = [one.question.split()[0] for one in _beliefs(Truthful(), 400, explore=explore)]
     assert {"Is", "Are"} & {*usual[350:]}
+
+
+@pytest.mark.parametrize(("answer", "seen"), [("yes", ["lamp"]), ("table", []), ("no", [])])
+def test_an_answer_that_says_nothing_shows_no_thing(answer: str, seen: list[str]) -> None:
+    search = BudgetSearch(1, Truthful())
+    search._learn(0, Meaning("exists", noun_phrase("lamp")), GivenAnswer(answer, 0.9))
+    assert [*search._views[0].seen] == seen
 
 
 @pytest.mark.parametrize("vain", [1, 2])

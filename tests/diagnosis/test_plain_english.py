@@ -84,6 +84,8 @@ def test_logic_reads_every_family() -> None:
         ("red", ()),
         ("tennis", ()),
         ("cat cat cat cat", ()),
+        ("cat cat", ()),
+        ("fire truck ladder", ("fire truck ladder",)),
         ("table chair lamp couch bed", ()),
     ],
 )
