@@ -51,6 +51,23 @@ def test_contradictions_are_named_by_line_and_convict() -> None:
     assert convicting(marked[3], marked) is None
 
 
+def test_two_beliefs_that_may_both_be_true_convict_none() -> None:
+    parts = [
+        _belief(1, "How many objects are there?", "2"),
+        _belief(1, "How many stars are there?", "2"),
+        _belief(1, "How many hexagons are there?", "2"),
+        _belief(2, "Where is this?", "beach"),  # and a city: seldom, but possible
+        _belief(2, "Where is this?", "city"),
+    ]
+    marked, figures = with_suspects(parts)
+    assert figures["beliefs/contradictions"] == pytest.approx(
+        3 / 5
+    )  # only all three cannot be true
+    assert figures["beliefs/errors_at_least"] == pytest.approx(1 / 5)
+    assert [belief.contradicts for belief in marked] == [()] * 5
+    assert convicted([replace(one, suspect=True) for one in marked]) == []
+
+
 def test_the_surest_conviction_of_each_image_is_shown() -> None:
     marked = [replace(one, suspect=False) for one in with_suspects(BELIEFS)[0]]
     marked[2] = replace(marked[2], suspect=True)

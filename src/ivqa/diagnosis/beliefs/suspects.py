@@ -123,11 +123,16 @@ def convicted(beliefs: Sequence[Belief], number: int = 6) -> list[tuple[Belief, 
 
 
 def _others(found: Sequence[Contradiction]) -> dict[int, set[int]]:
-    """The answers that contradict each one, by position."""
+    """The answers that cannot be true together with each one, by position.
+
+    Two of the members of a larger contradiction may both be true.
+    """
     against: dict[int, set[int]] = defaultdict(set)
     for one in found:
-        for place in one.members:
-            against[place] |= {other for other in one.members if other != place}
+        if one.certain and len(one.members) == 2:
+            first, second = one.members
+            against[first].add(second)
+            against[second].add(first)
     return against
 
 
