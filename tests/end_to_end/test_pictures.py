@@ -276,8 +276,8 @@ def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
     ("overrides", "message"),
     [
         (["images=FOLDER/absent"], "there is no such file; give a file, folder or pattern"),
-        (["images=FOLDER", "judge=prior"], "judge= is not read beside images=; leave one of them"),
-        (["images=FOLDER", "compare=[FOLDER]"], "compare= is not read beside images="),
+        (["images=FOLDER", "judge=prior"], "there is no configuration key 'judge'"),
+        (["images=FOLDER", "compare=[FOLDER]"], "there is no configuration key 'compare'"),
         (["images=FOLDER/empty"], "this folder has no image files"),
         (["images=FOLDER/bad"], "broken.png"),
         (["images=FOLDER/good", "model=ivqa_rl"], "those of model=ivqa_rl are not; leave model="),

@@ -14,6 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ivqa.config.checks import check_config
+from ivqa.config.choices import choices_of
 from ivqa.config.error_messages import describe
 from ivqa.config.keys import keys_of
 from ivqa.config.values import value_faults
@@ -422,8 +423,12 @@ def test_all_faults_are_reported_at_once() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("train", "diagnose", "diagnose experiment=repair"),
-        *(f"evaluate task={file.stem}" for file in (CONF / "task").glob("*.yaml")),
+        *("train", "diagnose experiment=repair"),
+        *(
+            f"{command} task={task}"
+            for command in ("evaluate", "diagnose")
+            for task in choices_of("task", [CONF], command)
+        ),
     ],
 )
 def test_every_key_at_the_top_has_a_type(command: str) -> None:

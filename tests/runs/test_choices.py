@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 
 from ivqa.config import values
 from ivqa.config.checks import check_config, missing_keys
+from ivqa.config.choices import choices_of
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -115,8 +116,8 @@ def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_choice_that_overrides_groups_composes(command: str) -> None:
     for group in set(ALONE) & set(_groups(command)):
-        for file in _files(group):
-            cfg = compose(command, [f"{group}={file.stem}"])
+        for choice in choices_of(group, [CONF], command):
+            cfg = compose(command, [f"{group}={choice}"])
             missing = missing_keys(values.nodes(cfg))
             if not missing:
                 check_config(cfg)

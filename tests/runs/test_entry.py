@@ -205,7 +205,19 @@ def test_output_dir_of_a_multirun_is_the_sweep_directory() -> None:
 )
 def test_a_key_of_one_task_alone_chooses_it(given: list[str], added: list[str]) -> None:
     assert expanded(given, CONF, "evaluate") == [*given, *added]
-    assert expanded(given, CONF, "train") == given
+    if "task=rank" not in given:
+        assert expanded(given, CONF, "train") == given
+
+
+def test_the_tasks_of_another_command_are_not_taken() -> None:
+    given = ["images=photos", "vqa=mlb"]
+    written = ["images=photos", "model@vqa=mlb"]
+    assert expanded(given, CONF, "diagnose") == [*written, "task=diagnose_pictures"]
+    assert expanded(given, CONF, "evaluate") == [*written, "task=pictures"]
+    with pytest.raises(UserError, match=r"run python evaluate\.py task=polls"):
+        expanded(["task=polls"], CONF, "diagnose")
+    with pytest.raises(UserError, match=r"run python diagnose\.py task=diagnose"):
+        expanded(["task=diagnose", *given], CONF, "evaluate")
 
 
 def test_short_forms_of_groups_are_written_out() -> None:

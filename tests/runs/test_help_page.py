@@ -69,19 +69,22 @@ def test_exactly_the_files_are_listed(task: str, page: str) -> None:
     for group, names in listed.items():
         files = {file.stem for file in (CONF / folders.get(group, group)).glob("*.yaml")}
         assert len(set(names)) == len(names)
-        # vqa= takes models that answer, and an experiment or a sweep belongs to one command.
-        some = group in ("vqa", "experiment", "sweep")
+        # vqa= takes models that answer; an experiment, a task or a sweep belongs to one command.
+        some = group in ("vqa", "experiment", "task", "sweep")
         assert set(names) <= files if some else set(names) == files
     # Groups with less than two choices: no experiment runs train.py.
     few = {"trainer", "experiment"} if task == "train" else {"trainer"}
     assert set(groups_of(CONF, task)) - set(listed) == few
 
 
-def test_an_experiment_is_listed_by_its_command_alone() -> None:
-    by_task = [choices_of("experiment", [CONF], task) for task in TASKS]
-    files = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
-    assert sorted(name for names in by_task for name in names) == files
-    assert "photographs" in by_task[TASKS.index("diagnose")]
+@pytest.mark.parametrize(
+    ("group", "of_diagnose"), [("experiment", "photographs"), ("task", "diagnose_pictures")]
+)
+def test_a_choice_is_listed_by_its_command_alone(group: str, of_diagnose: str) -> None:
+    by_command = [choices_of(group, [CONF], command) for command in TASKS]
+    files = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+    assert sorted(name for names in by_command for name in names) == files
+    assert of_diagnose in by_command[TASKS.index("diagnose")]
 
 
 def test_choices_of_the_user_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
@@ -41,16 +41,17 @@ def check_config(cfg: DictConfig) -> None:
     `_target_` has an argument of this name. Hydra itself refuses `typo=1`; this check also refuses
     `+typo=1`. The UserError lists all faults.
     """
-    found = [*nodes(cfg)]
-    faults = [f"{key} must be set" for key in sorted(missing_keys(found))]
     reference = _same_choices(cfg)
+    found = [*nodes(cfg)]
+    chosen = [*nodes(reference)] if reference is not None else []
+    faults = [f"{key} must be set" for key in sorted(missing_keys(found))]
     if reference is not None:
         faults += [
             f"{group} must be set; choose a file of conf/{group}"
             for group in ("data", "model", "trainer")
             if group in reference and not isinstance(cfg.get(group), DictConfig)
         ]
-        faults += _deleted(cfg, reference)
+        faults += _deleted(cfg, chosen)
     try:
         OmegaConf.missing_keys(cfg)  # resolves all interpolations of nodes
     except InterpolationResolutionError as error:  # nothing else can be checked
@@ -80,14 +81,14 @@ def check_config(cfg: DictConfig) -> None:
         raise UserError("configuration: " + "; ".join(faults))
 
 
-def _deleted(cfg: DictConfig, reference: DictConfig) -> list[str]:
-    """Keys that an override with ~ deletes although they are needed.
+def _deleted(cfg: DictConfig, chosen: Sequence[Node]) -> list[str]:
+    """Keys of the `chosen` files that an override with ~ deletes although they are needed.
 
     Arguments with a default may be deleted, and so may components of a mapping of them, such as
     callbacks.
     """
     faults = []
-    for known, prefix in nodes(reference):
+    for known, prefix in chosen:
         if prefix.startswith("hydra."):
             continue
         node = _node(cfg, prefix)

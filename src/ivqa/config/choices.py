@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ivqa.config.short_forms import ALIASES, key_of
+from ivqa.config.short_forms import ALIASES, key_of, runs
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
 from ivqa.store.files import read_yaml
@@ -126,7 +126,7 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     """The choices of a group: names of files without their ending, sorted.
 
     For "vqa" they are models that answer questions, for "sweep" those of this command, and for
-    "experiment" those whose first lines run this command, or no command of ivqa.
+    "experiment" and "task" those whose first lines run this command, or no command of ivqa.
 
     Args:
         group: A group as a user writes it, or as Hydra does: "model", "vqa", "noise@noise.image";
@@ -134,14 +134,13 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     """
     folder = ALIASES.get(group, group).partition("@")[0]
     files = {file.stem: file for place in folders for file in (place / folder).glob("*.yaml")}
-    if group not in ("vqa", ALIASES["vqa"], "experiment", "sweep"):
+    if group in ("experiment", "task"):
+        return sorted(name for name, file in files.items() if runs(file, config_name))
+    if group not in ("vqa", ALIASES["vqa"], "sweep"):
         return sorted(files)
     texts = {name: file.read_text() for name, file in sorted(files.items())}
     if group == "sweep":
         return [name for name, text in texts.items() if f"program: {config_name}.py" in text]
-    if group == "experiment":
-        commands = {name: re.findall(r"(\w+)\.py ", text) for name, text in texts.items()}
-        return [name for name in texts if not commands[name] or config_name in commands[name]]
     answering = {name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)}
     included = {name: set(re.findall(r"^  - (\w+)$", text, re.M)) for name, text in texts.items()}
     return [name for name in texts if name in answering or included[name] & answering]

@@ -82,18 +82,7 @@ def command_keys(cfg: DictConfig) -> Mapping[str, Any]:
 
 def keys_of(node: DictConfig, prefix: str) -> Mapping[str, Any]:
     """The annotations of the keys of a node without `_target_`: the top, a model or a part."""
-    if not prefix:
-        return command_keys(node)
-    return model_keys(node) if is_model(prefix) else {}
-
-
-def is_model(prefix: str) -> bool:
-    """Whether the keys with this prefix are those of a model, a part of one or the VQA model.
-
-    >>> is_model("vqa."), is_model("model.parts.questioner."), is_model("model.module.")
-    (True, True, False)
-    """
-    return prefix in ("model.", "vqa.") or prefix.split(".")[-3:-2] == ["parts"]
+    return model_keys(node) if prefix else command_keys(node)
 
 
 @cache

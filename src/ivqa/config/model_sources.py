@@ -53,6 +53,7 @@ class OtherKeys(ModelKeys, total=False):
     epochs: Annotated[None, NO_EFFECT]
     gradient_clip: Annotated[None, NO_EFFECT]
     monitor: None
+    monitor_mode: Literal["min", "max"]
 
 
 class PretrainedKeys(OtherKeys, total=False):

@@ -14,7 +14,6 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
 
-from ivqa.config.keys import is_model
 from ivqa.config.values import Node
 from ivqa.config.words import shown
 from ivqa.device import on_cpu
@@ -29,7 +28,7 @@ _STAGES = ("train", "val", "test")
 def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
     """One sentence for each rule that a configuration breaks whose values are valid one by one."""
     # The model, its parts at any depth and the VQA model.
-    models = [(node, prefix) for node, prefix in found if is_model(prefix)]
+    models = [(node, prefix) for node, prefix in found if "module" in node]
     return [
         *_arguments(found),
         *_monitors(cfg, models),

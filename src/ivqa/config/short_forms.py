@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
 # Choices of a group for another place of the configuration, which Hydra writes as group@place.
@@ -17,8 +18,10 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     The groups of `ALIASES` get Hydra's notation. judge=[A,B] also chooses the files of these
     models, whose keys are judge.A.KEY. A file of conf/task may name a key as its `short_form`; an
     override of this key then also chooses the task, unless task= is present: predictions=FILE
-    means task=score predictions=FILE. diagnose.py images= chooses the question generator that
-    needs no training.
+    means task=score predictions=FILE.
+
+    Raises:
+        UserError: task= is one of another command.
     """
     written = [written_out(argument) for argument in arguments]
     keys = {argument.partition("=")[0].lstrip("+") for argument in written if "=" in argument}
@@ -27,22 +30,34 @@ def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list
     groups = {f"model@{JUDGES}.{name}": name for name in names if name != "null"}
     # A resumed run has them already.
     written += [f"+{group}={name}" for group, name in groups.items() if group not in keys]
-    if config_name == "diagnose" and "images" in keys and "model" not in keys:
-        written.append("model=plain_english")
     if "task" in keys:
+        _check_tasks(written, conf_dir, config_name)
         return written
     tasks = task_keys(conf_dir, config_name)
     return [*written, *(f"task={tasks[key]}" for key in tasks if key in keys)]
 
 
 def task_keys(conf_dir: Path, config_name: str) -> dict[str, str]:
-    """The task that each key chooses; empty for a command without tasks."""
-    defaults = read_yaml(conf_dir / f"{config_name}.yaml", dict).get("defaults", [])
-    if not any(isinstance(entry, dict) and "task" in entry for entry in defaults):
-        return {}
-    files = sorted((conf_dir / "task").glob("*.yaml"))
-    keys = {file.stem: read_yaml(file, dict).get("short_form") for file in files}
+    """The task of a command that each key chooses."""
+    files = (file for file in (conf_dir / "task").glob("*.yaml") if runs(file, config_name))
+    keys = {file.stem: read_yaml(file, dict).get("short_form") for file in sorted(files)}
     return {str(key): task for task, key in keys.items() if key}
+
+
+def _check_tasks(arguments: Sequence[str], conf_dir: Path, config_name: str) -> None:
+    for task in (item.removeprefix("task=") for item in arguments if item.startswith("task=")):
+        file = conf_dir / "task" / f"{task}.yaml"
+        if file.is_file() and not runs(file, config_name):
+            command = next(one for one in ("evaluate", "diagnose") if runs(file, one))
+            raise UserError(
+                f"task={task} is one of {command}.py; run python {command}.py task={task}"
+            )
+
+
+def runs(file: Path, config_name: str) -> bool:
+    """Whether the first lines of an experiment or task run this command, or none of ivqa."""
+    commands = re.findall(r"^#.*python (\w+)\.py ", file.read_text(), re.M)
+    return not commands or config_name in commands
 
 
 def written_out(argument: str) -> str:

@@ -39,13 +39,14 @@ def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[s
     """
     faults: dict[str, str] = {}
     for node, prefix in found or nodes(cfg):
+        given = [key for key in map(str, node) if not OmegaConf.is_missing(node, key)]
+        names = {key: _source(cfg, node, prefix, key) for key in given}
         expected = expected_values(node, prefix)
-        for key in map(str, node):
-            if key not in expected or OmegaConf.is_missing(node, key):
+        for key in given:
+            if key not in expected:
                 continue
-            name = _source(cfg, node, prefix, key)
-            if fault := value_fault(name, to_plain(node[key]), expected[key]):
-                faults.setdefault(name, fault)  # several keys may refer to this one
+            if fault := value_fault(names[key], to_plain(node[key]), expected[key]):
+                faults.setdefault(names[key], fault)  # several keys may refer to this one
     return list(faults.values())
 
 

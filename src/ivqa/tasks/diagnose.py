@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
 
-from ivqa.config.keys import command_keys, model_keys
+from ivqa.config.keys import CommandKeys, command_keys, model_keys
 from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.diagnosis import (
     Belief,
@@ -82,7 +82,7 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import follow_up_answers, show_consistency
-from ivqa.tasks.pictures.diagnosis import PictureKeys, diagnose_pictures, to_annotate
+from ivqa.tasks.pictures.diagnosis import to_annotate
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
@@ -90,8 +90,8 @@ _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
-class Keys(PictureKeys, total=False):
-    """Keys of diagnose.py."""
+class Keys(CommandKeys, total=False):
+    """Keys of task=diagnose."""
 
     num_images: Count | None
     pool: Literal["ground_truth", "top", "all"]
@@ -126,8 +126,6 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
     Raises:
         UserError: The data do not fit the configuration, or a run of compare= is not finished.
     """
-    if cfg.images is not None:
-        return diagnose_pictures(cfg)
     # 1. The data, their features and the trained policy.
     check_judges(cfg)
     name = title_in(cfg.vqa)

@@ -27,7 +27,7 @@ from ivqa.diagnosis import (
 from ivqa.errors import UserError
 from ivqa.logic import unclear
 from ivqa.provenance import note_questions
-from ivqa.ranges import CHANGEABLE, NO_EFFECT, Count, NonNegative, Place, Share
+from ivqa.ranges import CHANGEABLE, NO_EFFECT, Checkpoint, Count, NonNegative, Place, Share
 from ivqa.report.belief_words import BeliefPageModel, headline, print_summary
 from ivqa.report.model_names import title_in
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
@@ -58,9 +58,11 @@ _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
 class PictureKeys(CommandKeys, total=False):
-    """Keys of diagnose.py images=: a search without data, which has a log of its own."""
+    """Keys of task=diagnose_pictures: a search without data, which has a log of its own."""
 
-    images: Annotated[Place | None, NO_EFFECT]
+    num_images: Annotated[Count | None, NO_EFFECT]
+    ckpt: Annotated[Checkpoint, NO_EFFECT]
+    images: Annotated[Place, NO_EFFECT]
     max_questions: Annotated[Count, NO_EFFECT]
     oracle: Annotated[bool, NO_EFFECT]
     explore: Annotated[Share, NO_EFFECT]
@@ -105,7 +107,7 @@ class PictureDiagnosis:
         write_json(folder / "metrics.json", self.metrics)  # last: a run with it is finished
 
 
-def diagnose_pictures(cfg: DictConfig) -> float:
+def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     """Asks cfg.vqa about the pictures that cfg.images names, and describes what it believes.
 
     Writes the files of `PictureDiagnosis.write` into the run directory, and every answer into its
@@ -118,9 +120,6 @@ def diagnose_pictures(cfg: DictConfig) -> float:
     Raises:
         UserError: A picture cannot be read, or the configuration does not fit.
     """
-    for key in ("judge", "annotations", "compare"):
-        if cfg[key]:
-            raise UserError(f"{key}= is not read beside images=; leave one of them out")
     files = _chosen(cfg)
     cfg = without_measurements(cfg)  # on data, of which there may be none
     splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
