@@ -1,6 +1,7 @@
 """What a suspicion is worth: suspects, the bound and the estimated error against the oracle.
 
     python -m tools.suspicions mlb vanilla n2nmn --seeds 1 2
+    python -m tools.suspicions mlb vanilla --seeds 1 2 --witness n2nmn
 
 Each model answers questions about test images of the scenes, half of them drawn for another image,
 so that premises are often false; then at most 500 follow-ups an image. Prints a table.
@@ -41,25 +42,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("models", nargs="+", help="names of conf/model")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], help="seeds of training")
+    parser.add_argument("--witness", help="another model, of seed 1, that says what is there too")
     parser.add_argument("--images", type=int, default=100, help="number of test images")
     parser.add_argument("--questions", type=int, default=40, help="questions about each image")
     chosen = parser.parse_args()
+    witness = ivqa.load_vqa(chosen.witness, seed=1) if chosen.witness else None
     print("| " + " | ".join(_HEADER) + " |\n" + "|---" * len(_HEADER) + "|")
     for name in chosen.models:
         for seed in chosen.seeds:
             model = ivqa.load_vqa(name, seed=seed)
-            row = measure(model, chosen.images, chosen.questions)
+            row = measure(model, chosen.images, chosen.questions, witness)
             cells = [f"{value:.3f}" for value in row[:-1]] + [f"{row[-1]:.0f}"]
             print("| " + " | ".join([name, str(seed), *cells]) + " |", flush=True)
 
 
-def measure(model: LoadedAnswerer, images: int, questions: int) -> list[float]:
+def measure(
+    model: LoadedAnswerer, images: int, questions: int, witness: LoadedAnswerer | None = None
+) -> list[float]:
     """The figures of one model, in the order of the header."""
     root = model.model.context.dataset.root
     oracle = SceneOracle.load(root, "test")
     files = {int(one.stem.rpartition("_")[2]): one for one in (root / "images/test").iterdir()}
     rng = random.Random(7)
-    pictures, wrong, main = [], [], []
+    pictures, said, wrong, main = [], [], [], []
     for image in rng.sample(sorted(files), images):
         asked = _questions(rng, oracle, image, questions)
         answers = _ask(model, files[image], asked)
@@ -72,10 +77,12 @@ def measure(model: LoadedAnswerer, images: int, questions: int) -> list[float]:
             # What names something is asked about once more.
             latest = {q: one for q, one in latest.items() if one[0] not in ("yes", "no")}
         beliefs = [(text, one) for text, (one, _) in answers.items()]
-        pictures.append(PictureAnswers(beliefs, np.array([phi for _, phi in answers.values()])))
+        pictures.append(_picture(answers))
+        if witness is not None:
+            said.append(_picture(_ask(witness, files[image], list(answers))))
         wrong += [_wrong(oracle, image, *belief) for belief in beliefs]
         main += [text in asked for text in answers]
-    found = suspicions(pictures)
+    found = suspicions(pictures, [said] if said else [])
     bound = sum(errors_at_least(len(one.right), one.contradictions) for one in found)
     right = np.concatenate([one.right for one in found])
     suspect = np.concatenate([one.suspect for one in found])
@@ -109,6 +116,11 @@ def _ask(model: LoadedAnswerer, file: Path, texts: list[str]) -> dict[str, tuple
     best = model.log_scores(str(file), texts).exp().max(1)
     chosen = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return {text: (model.answers[at], phi) for text, (at, phi) in zip(texts, chosen, strict=True)}
+
+
+def _picture(answers: dict[str, tuple[str, float]]) -> PictureAnswers:
+    beliefs = [(text, answer) for text, (answer, _) in answers.items()]
+    return PictureAnswers(beliefs, np.array([phi for _, phi in answers.values()]))
 
 
 def _wrong(oracle: SceneOracle, image: int, question: str, answer: str) -> int:

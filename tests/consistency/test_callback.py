@@ -63,6 +63,9 @@ FOUND = [
 ]
 
 
+WITNESSES: list[Any] = []  # of the last call of suspicions
+
+
 class Scripted:
     """Answers as `ANSWERS` say with a probability of 0.75, but no to "one?" on image 2."""
 
@@ -96,7 +99,8 @@ class Paid(Scripted):
 
 @pytest.fixture(autouse=True)
 def _logic(monkeypatch: pytest.MonkeyPatch) -> None:
-    def suspicions(pictures: Sequence[Any]) -> list[Suspicion]:
+    def suspicions(pictures: Sequence[Any], witnesses: Sequence[Any] = ()) -> list[Suspicion]:
+        WITNESSES[:] = witnesses
         return [
             Suspicion(
                 np.array([*right, *[1.0] * 9][: len(picture.beliefs)]),
@@ -226,6 +230,32 @@ def test_a_served_model_has_a_budget_and_says_it_before(
     assert model.asked[4:] == [(1, "one?"), (1, "three?"), (2, "one?")]
     assert metrics["consistency/asked"] == metrics["consistency/implied"] == 3
     assert callback.records(Paid(), data, "val").images[0].answers[0].confidence is None
+
+
+@pytest.mark.parametrize("kind", [Scripted, Paid])
+def test_a_witness_is_asked_all_that_the_model_was_asked(
+    data: VQADataModule, kind: type[Scripted], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, witness = Scripted(), kind()
+    callback = ConsistencyCallback(witness, max_paid_questions=6)
+    records = callback.records(model, data, "val")
+    paid = kind is Paid
+    assert witness.asked == model.asked[: 6 if paid else None]
+    assert ("asking the witness 6 questions" in capsys.readouterr().out) == paid
+    # What it says about each image, in the order of the images.
+    (said,) = WITNESSES
+    asked = [(image.image_id, one.question) for image in records.images for one in image.answers]
+    given = [
+        (image.image_id, question)
+        for image, one in zip(records.images, said, strict=True)
+        for question, _ in one.beliefs
+    ]
+    assert set(given) == set(witness.asked)
+    assert len(given) == (6 if paid else len(asked))
+    # Its answers are no answers of the model.
+    assert len(asked) == len(model.asked)
+    ConsistencyCallback().records(model, data, "val")
+    assert WITNESSES == []
 
 
 def test_whole_images_are_drawn(data: VQADataModule) -> None:

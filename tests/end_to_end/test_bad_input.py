@@ -242,6 +242,11 @@ def test_paths_may_contain_any_character(run: Run, tiny_root: Path, tmp_path: Pa
         ("train", "~model.module", "leave ~model.module out"),
         ("train", "~model", "model must be set"),
         ("diagnose", "vqa=null", "vqa=null: choose a file of conf/model"),
+        (
+            "evaluate",
+            "model=mlb callbacks=consistency witness=mlb",
+            "witness=mlb: is the model itself; choose another one",
+        ),
         ("train", "command=null", "command=null: must be a mapping"),
         (
             "evaluate",

@@ -68,6 +68,17 @@ def test_wordings_of_a_question_are_one_report() -> None:
     assert propositions.reports[:, 0] == pytest.approx([np.log(4) / 2, -np.log(9)])
 
 
+def test_what_a_witness_says_stands_beside_what_the_model_says() -> None:
+    model = [[("Is there a star?", "yes", 0.8)], [("Is there a heart?", "no", 0.8)]]
+    witness = [[("Is there a star?", "no", 0.9), ("Is there a cross?", "yes", 0.9)], []]
+    propositions, rests = reports(model, [witness])
+    (star,), (heart,) = rests[0][0].needs, rests[1][0].denies
+    assert propositions.reports.shape == (2, 6)  # the cross is none of the model's propositions
+    assert propositions.reports[[star, heart], 0] == pytest.approx([np.log(4), -np.log(4)])
+    assert propositions.reports[star, 3] == pytest.approx(-np.log(9))
+    assert np.isnan(propositions.reports[heart, 3:]).all()
+
+
 def test_follow_ups_of_a_phrase_with_one_word_ask_for_another() -> None:
     assert "What color is the car?" in follow_ups("Is there a car?", "yes")
     assert "What color is the striped thing?" in follow_ups("Is there a striped thing?", "yes")

@@ -141,6 +141,9 @@ def test_existence_of_a_model_that_says_yes_to_everything() -> None:
 class _Model:
     """A simulated VQA model: reliable in naming, says yes to most things."""
 
+    absent = 0.2  # mean log-odds of a yes to an absent thing
+    names = True  # whether it knows what it names
+
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         draw = rng.integers(0, 6, (3, 2))
@@ -156,10 +159,10 @@ class _Model:
             options = _COLORS if words[1] == "color" else _SHAPES
             right = {one[0] if words[1] == "color" else one[1] for one in values}
             confidence = float(self.rng.uniform(0.6, 1))
-            known = right and self.rng.random() < confidence
+            known = right and self.names and self.rng.random() < confidence
             answer = str(self.rng.choice(sorted(right) if known else options))
             return answer, confidence, answer in right
-        log_odds = self.rng.normal(1.6 if values else 0.2, 0.8)
+        log_odds = self.rng.normal(1.6 if values else self.absent, 0.8)
         yes = bool(log_odds > 0)
         return "yes" if yes else "no", float(1 / (1 + np.exp(-abs(log_odds)))), yes == bool(values)
 
@@ -177,14 +180,14 @@ def _asked(seed: int, pictures: int = 150) -> tuple[list[PictureAnswers], NDArra
                 for further in follow_ups(question, answer):
                     if "pattern" not in further and further not in beliefs and len(beliefs) < 40:
                         beliefs[further] = model.ask(further)
-        answers.append(
-            PictureAnswers(
-                [(question, one[0]) for question, one in beliefs.items()],
-                np.array([one[1] for one in beliefs.values()]),
-            )
-        )
+        answers.append(_picture(beliefs))
         right += [one[2] for one in beliefs.values()]
     return answers, np.array(right)
+
+
+def _picture(beliefs: dict[str, tuple[str, float, bool]]) -> PictureAnswers:
+    answers = [(question, one[0]) for question, one in beliefs.items()]
+    return PictureAnswers(answers, np.array([one[1] for one in beliefs.values()]))
 
 
 def _questions(rng: np.random.Generator) -> Iterator[str]:
@@ -207,6 +210,36 @@ def test_error_is_estimated_without_labels(seed: int) -> None:
     assert (~right[suspect]).mean() > 0.85
     # Not a few certain ones alone.
     assert suspect[~right].mean() > 0.25
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_witness_says_what_is_there(seed: int) -> None:
+    """The model says yes to absent things as readily, and names any; another one is asked too."""
+    rng = np.random.default_rng(seed)
+    pictures, witness, right = [], [], []
+    for _ in range(150):
+        model, other = _Model(rng), _Model(rng)
+        other.things = model.things
+        model.absent, model.names = 1.6, False
+        beliefs = {question: model.ask(question) for question in _questions(rng)}
+        for question, (answer, _, _) in list(beliefs.items()):
+            for further in follow_ups(question, answer):
+                if "pattern" not in further:
+                    beliefs[further] = model.ask(further)
+        pictures.append(_picture(beliefs))
+        witness.append(_picture({question: other.ask(question) for question in beliefs}))
+        right += [one[2] for one in beliefs.values()]
+    truth = np.array(right)
+    found = [suspicions(pictures, witnesses) for witnesses in ([], [witness])]
+    alone, told = (_all(one, "suspect").astype(bool) for one in found)
+    assert truth[told].mean() < 0.03 < 0.09 < truth[alone].mean()
+    assert told[~truth].mean() > 0.35
+
+
+def test_a_witness_of_other_pictures_is_refused() -> None:
+    picture = PictureAnswers([("Is there a star?", "no")])
+    with pytest.raises(ValueError, match="a witness does not speak of 2 pictures"):
+        suspicions([picture, picture], [[picture]])
 
 
 def test_order_of_pictures_and_answers_is_irrelevant() -> None:

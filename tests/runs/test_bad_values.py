@@ -280,6 +280,9 @@ VALID = [
     "train model.module.optimizer._target_=torch.optim.AdamW model.num_answers=null",
     "evaluate callbacks=robustness split=val ranker.lam=1e-8 ranker.deduplicate=0.98",
     "evaluate callbacks=robustness ranker.lam=null ranker.alpha=1e-6",
+    "evaluate model=mlb callbacks=consistency model@measuring_models.parts.witness=n2nmn",
+    "evaluate model=mlb callbacks=consistency model@measuring_models.parts.witness=mlb "
+    "measuring_models.parts.witness.epochs=1",
     "evaluate task=rank shard=3 num_shards=4 num_questions=null k=1",
     "evaluate data=vqa_v2 data.root=. split=test2015",
     "diagnose legality=0 num_images=null num_noisy_questions=null "

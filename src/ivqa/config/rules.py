@@ -34,6 +34,7 @@ def rule_faults(cfg: DictConfig, found: Sequence[Node]) -> list[str]:
         *_monitors(cfg, models),
         *_augmentation(cfg, models),
         *_closed_answers(models),
+        *_witness(cfg),
         *_data_root(cfg),
         *_splits(cfg),
         *_numbers(cfg),
@@ -95,6 +96,16 @@ def _augmentation(cfg: DictConfig, models: Sequence[Node]) -> Iterator[str]:
             f"augment= is for VQA models that ivqa trains, and model={cfg.model.name} is not one; "
             "leave it out"
         )
+
+
+def _witness(cfg: DictConfig) -> Iterator[str]:
+    """A model that is its own witness confirms all of its errors."""
+    measuring = cfg.get("measuring_models") or {}
+    witness = (measuring.get("parts") or {}).get("witness")
+    if witness is None or (measuring.get("part_ckpt") or {}).get("witness"):
+        return
+    if to_plain(witness) == to_plain(cfg.get("vqa") or cfg.model):
+        yield f"witness={witness.name}: is the model itself; choose another one"
 
 
 def _data_root(cfg: DictConfig) -> Iterator[str]:

@@ -8,8 +8,12 @@ from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
 # Choices of a group for another place of the configuration, which Hydra writes as group@place.
-ALIASES = {"vqa": "model@vqa", "reward": "reward@model.module.rewards"}
 JUDGES = "measuring_models.parts"  # the models of judge=NAME
+ALIASES = {
+    "vqa": "model@vqa",
+    "reward": "reward@model.module.rewards",
+    "witness": f"model@{JUDGES}.witness",
+}
 
 
 def expanded(arguments: Sequence[str], conf_dir: Path, config_name: str) -> list[str]:
@@ -69,6 +73,8 @@ def written_out(argument: str) -> str:
     key, equals, value = argument.partition("=")
     if key.startswith("judge."):
         key = JUDGES + key.removeprefix("judge")
+    if key.startswith("witness."):
+        key = f"{JUDGES}.{key}"
     return f"{ALIASES.get(key, key)}{equals}{value}"
 
 

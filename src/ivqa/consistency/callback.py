@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from rich.progress import track
+from torch import nn
 from typing_extensions import override
 
 from ivqa.consistency.implied import AnsweredQuestion
@@ -16,7 +17,7 @@ from ivqa.provenance import note_questions
 from ivqa.ranges import Count, CountOrZero, ExistingFile, Resamples, Seed
 from ivqa.scenes import oracle_of
 from ivqa.terminal import terminal
-from ivqa.vqa import Answerer, MeasuringCallback, Metered
+from ivqa.vqa import Answerer, MeasuringCallback, Metered, images_for
 from ivqa.vqa.likelihood import answers_with_phi
 
 
@@ -29,8 +30,10 @@ class ConsistencyCallback(MeasuringCallback):
     `ConsistencyMeasure`.
 
     Args:
+        witness: Another VQA model, which is asked the same questions and says what is there too;
+            None for none.
         max_paid_questions: The most further questions to ask a served model in all, whose
-            questions cost.
+            questions cost; and the most to ask a served witness.
         every_n_epochs: In training, measure after every so many epochs; 0 for never.
         batch_size: Questions answered at once.
     """
@@ -39,6 +42,7 @@ class ConsistencyCallback(MeasuringCallback):
 
     def __init__(
         self,
+        witness: Answerer | None = None,
         *,
         num_images: Count | None = 200,
         max_questions: Count = 500,
@@ -59,6 +63,7 @@ class ConsistencyCallback(MeasuringCallback):
             resamples=resamples,
             seed=seed,
         )
+        self.witness = witness
         self.max_paid_questions = max_paid_questions
         self.batch_size = batch_size
 
@@ -105,14 +110,28 @@ class ConsistencyCallback(MeasuringCallback):
         """
         split = datamodule.dataset.split(stage)
 
-        def ask(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
+        def ask(
+            questions: Sequence[tuple[int, str]], of: Answerer = answerer
+        ) -> list[AnsweredQuestion]:
             if budget is not None:
                 terminal().print(f"consistency: asking {len(questions):,} further questions")
             further = implied_split(split, questions)
-            found = self._ask(answerer, datamodule, stage, further)
+            found = self._ask(of, datamodule, stage, further)
             return answered(further, *found, implied=True)
 
-        return self.measure.asked(own, ask, budget)
+        witness = self.witness
+        if witness is None:
+            return self.measure.asked(own, ask, budget)
+        if isinstance(witness, nn.Module):
+            witness.to(getattr(answerer, "device", "cpu"))
+
+        def ask_witness(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
+            if isinstance(witness, Metered):
+                questions = questions[: self.max_paid_questions]
+                terminal().print(f"consistency: asking the witness {len(questions):,} questions")
+            return ask(questions, witness)
+
+        return self.measure.asked(own, ask, budget, ask_witness)
 
     @override
     def metrics(
@@ -147,7 +166,7 @@ class ConsistencyCallback(MeasuringCallback):
         starts = range(0, len(split), self.batch_size)
         for start in track(starts, f"{split.name} questions", transient=True):
             part = slice(start, start + self.batch_size)
-            images = datamodule.images_of(stage, split.image_ids[part])
+            images = images_for([answerer], datamodule, stage, split.image_ids[part].tolist())
             texts = split.questions[part]
             if isinstance(answerer, Metered):
                 answers += answerer.answer(images, texts)

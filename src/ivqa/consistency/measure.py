@@ -64,7 +64,11 @@ class ConsistencyMeasure:
         return split.select(np.flatnonzero(np.isin(split.image_ids, drawn)))
 
     def asked(
-        self, own: Sequence[AnsweredQuestion], ask: Ask, budget: int | None = None
+        self,
+        own: Sequence[AnsweredQuestion],
+        ask: Ask,
+        budget: int | None = None,
+        ask_witness: Ask | None = None,
     ) -> ConsistencyRecords:
         """Asks further questions and compares all answers.
 
@@ -73,6 +77,7 @@ class ConsistencyMeasure:
             ask: Answers questions, each given by image and text, in the order of the round; None
                 ends the measurement.
             budget: The most questions to ask in all; None for any number.
+            ask_witness: Has another model answer all questions that were asked; None without one.
 
         Returns:
             The records.
@@ -90,7 +95,9 @@ class ConsistencyMeasure:
                 break
             given += answers
             wanted = followed_up(answers)
-        return ConsistencyRecords.of(own, implied, given)
+        everything = [(one.image_id, one.question) for one in (*own, *given)]
+        said = ask_witness(everything) if ask_witness is not None else None
+        return ConsistencyRecords.of(own, implied, given, said or ())
 
     def _entailments(self, own: Sequence[AnsweredQuestion]) -> Entailments | None:
         if self.entailments is None:

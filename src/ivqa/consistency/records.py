@@ -67,7 +67,11 @@ class ConsistencyRecords:
 
     @classmethod
     def of(
-        cls, own: Sequence[AnsweredQuestion], implied: Implied, given: Sequence[AnsweredQuestion]
+        cls,
+        own: Sequence[AnsweredQuestion],
+        implied: Implied,
+        given: Sequence[AnsweredQuestion],
+        witness: Sequence[AnsweredQuestion] = (),
     ) -> "ConsistencyRecords":
         """Compares the answers.
 
@@ -75,13 +79,13 @@ class ConsistencyRecords:
             own: The answers to N questions of the data set.
             implied: What follows from them, see `implied_by`.
             given: The answers to further questions.
+            witness: The answers of another model to all of these questions; none without one.
         """
-        clear = [one for one in given if not unclear(one.question, answer_form(one.answer))]
-        by_image: dict[int, list[AnsweredQuestion]] = {}
-        for one in (*own, *clear):
-            by_image.setdefault(one.image_id, []).append(one)
+        clear, said = _clear(given), _by_image(_clear(witness))
+        by_image = _by_image([*own, *clear])
         answered = {question_key(one.image_id, one.question): one for one in (*clear, *own)}
-        judged = suspicions([_picture(answers) for answers in by_image.values()])
+        witnesses = [[_picture(said.get(image, [])) for image in by_image]] if said else []
+        judged = suspicions([_picture(answers) for answers in by_image.values()], witnesses)
         images = [
             ImageConsistency(
                 image_id,
@@ -115,6 +119,18 @@ class ConsistencyRecords:
         return np.array(
             [agrees(given.answer, one.implication.answer) for one, given in self.implied], bool
         )
+
+
+def _clear(answers: Sequence[AnsweredQuestion]) -> list[AnsweredQuestion]:
+    """The answers without those to yes/no questions that are neither."""
+    return [one for one in answers if not unclear(one.question, answer_form(one.answer))]
+
+
+def _by_image(answers: Sequence[AnsweredQuestion]) -> dict[int, list[AnsweredQuestion]]:
+    found: dict[int, list[AnsweredQuestion]] = {}
+    for one in answers:
+        found.setdefault(one.image_id, []).append(one)
+    return found
 
 
 def read_images(run_dir: Path) -> list[ImageConsistency]:

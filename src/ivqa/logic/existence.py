@@ -31,7 +31,7 @@ class Propositions:
         kinds: Kind of each, (K,) integers >= 0; one prior for each kind.
         reports: Values (K, V) of V kinds of reports, the greater the more for it; NaN where there
             is none. The first is the log-odds that the model itself gives; the sign of the others
-            says whether it names the thing.
+            says whether it names the thing, or what a witness says.
         child: Propositions that are true only if their `parent` is, (E,).
         parent: Their parents, (E,); a child may have several.
     """

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -44,18 +44,31 @@ class Rest:
         return float(max(needed - denied, 0.0) * self.otherwise)
 
 
-def reports(pictures: Sequence[Sequence[Confident]]) -> tuple[Propositions, list[list[Rest]]]:
+def reports(
+    pictures: Sequence[Sequence[Confident]],
+    witnesses: Sequence[Sequence[Sequence[Confident]]] = (),
+) -> tuple[Propositions, list[list[Rest]]]:
     """Collects what the answers about all pictures say.
 
+    Args:
+        pictures: The answers of the model about each picture.
+        witnesses: Those of other models about the same pictures.
+
     Returns:
-        The propositions with their reports, and for each picture what its answers rest on.
+        The propositions with the reports of the model and of each witness, three kinds of each, and
+        for each picture what its answers rest on.
     """
-    collected = _Collected()
-    rests = [
-        [collected.add(number, *answer) for answer in picture]
-        for number, picture in enumerate(pictures)
-    ]
-    return collected.propositions(), rests
+    own, rests = _Collected.of(pictures)
+    found = own.propositions()
+    columns = [found.reports]
+    for witness in witnesses:
+        other, _ = _Collected.of(witness)
+        said = other.propositions().reports
+        values = np.full((len(own.numbers), said.shape[1]), np.nan)
+        for name in own.numbers.keys() & other.numbers.keys():
+            values[own.numbers[name]] = said[other.numbers[name]]
+        columns.append(values)
+    return replace(found, reports=np.concatenate(columns, axis=1)), rests
 
 
 @dataclass
@@ -68,6 +81,16 @@ class _Collected:
     named: dict[tuple[Named, str], list[tuple[Key, float]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+
+    @classmethod
+    def of(cls, pictures: Sequence[Sequence[Confident]]) -> tuple["_Collected", list[list[Rest]]]:
+        """What the answers about all pictures say, and what they rest on."""
+        found = cls()
+        rests = [
+            [found.add(number, *answer) for answer in picture]
+            for number, picture in enumerate(pictures)
+        ]
+        return found, rests
 
     def add(self, picture: int, question: str, answer: str, probability: float) -> Rest:
         """Adds what one answer reports; returns what it rests on."""

@@ -47,7 +47,9 @@ class Suspicion:
     contradictions: Sequence[Contradiction]
 
 
-def suspicions(pictures: Sequence[PictureAnswers]) -> list[Suspicion]:
+def suspicions(
+    pictures: Sequence[PictureAnswers], witnesses: Sequence[Sequence[PictureAnswers]] = ()
+) -> list[Suspicion]:
     """Estimates without labels which answers are wrong, from what they say of one another.
 
     An answer is right only if the things are there that it needs. Whether they are is estimated by
@@ -58,15 +60,20 @@ def suspicions(pictures: Sequence[PictureAnswers]) -> list[Suspicion]:
     Args:
         pictures: The answers about each picture. All pictures are judged together; below about
             1,000 answers the reliabilities are estimated poorly.
+        witnesses: The answers of other models about the same pictures, best to the same questions.
+            They say what is there too, each as reliably as it is estimated to be.
 
     Returns:
         One for each picture.
 
     Raises:
         ValueError: A picture has another number of confidences than of answers, or one outside
-            [0, 1].
+            [0, 1]; or a witness has another number of pictures.
     """
-    propositions, rests = reports([_confident(one) for one in pictures])
+    if any(len(one) != len(pictures) for one in witnesses):
+        raise ValueError(f"a witness does not speak of {len(pictures)} pictures")
+    others = [[_confident(one) for one in witness] for witness in witnesses]
+    propositions, rests = reports([_confident(one) for one in pictures], others)
     probability = existence(propositions)
     right = [np.array([rest.right(probability) for rest in one], float) for one in rests]
     found = []

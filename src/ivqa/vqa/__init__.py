@@ -1,6 +1,6 @@
 """VQA systems phi(a | I, q): the zoo of published models and what they have in common."""
 
-from ivqa.vqa.measuring import MeasuringCallback
+from ivqa.vqa.measuring import MeasuringCallback, images_for
 from ivqa.vqa.module import VQAModule
 from ivqa.vqa.network import TrainingOutput, VQANetwork
 from ivqa.vqa.networks.blind import LanguageOnly, Prior
@@ -42,4 +42,5 @@ __all__ = [
     "VQAModule",
     "VQANetwork",
     "Vanilla",
+    "images_for",
 ]

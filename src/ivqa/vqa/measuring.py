@@ -1,6 +1,8 @@
 """A Lightning callback that measures a VQA model in training, validation and test."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytorch_lightning as pl
 from typing_extensions import override
 
 from ivqa.data import VQADataModule
+from ivqa.data.batches.batch import ImageBatch
 from ivqa.errors import UserError
 from ivqa.vqa.protocol import Answerer
 
@@ -62,3 +65,35 @@ class MeasuringCallback(pl.Callback):
         run_dir = Path(trainer.default_root_dir) if trainer.is_global_zero else None
         answerer: Any = pl_module
         pl_module.log_dict(self.metrics(answerer, datamodule, stage, run_dir))
+
+
+def images_for(
+    readers: Sequence[Any], datamodule: VQADataModule, stage: str, image_ids: Sequence[int]
+) -> ImageBatch:
+    """Images of a split with the features of the datamodule's model and those of other models.
+
+    Args:
+        readers: The other models, which may have `feature_sizes`.
+        datamodule: Has the images.
+        stage: The name or stage of the split.
+        image_ids: Ids of the images, (B,), with repeats.
+
+    Raises:
+        UserError: The data lack an image feature that a model reads.
+    """
+    images = datamodule.images_of(stage, image_ids)
+    names = (name for one in readers for name in getattr(one, "feature_sizes", ()))
+    wanted = [name for name in dict.fromkeys(names) if getattr(images, name) is None]
+    if not wanted:
+        return images
+    store = datamodule.features
+    offered = store.sizes if store is not None else {}
+    if absent := [name for name in wanted if name not in offered]:
+        raise UserError(
+            f"a model of the measurement reads the image feature '{absent[0]}', which the data "
+            "module does not have; give it features with this one, or choose another model"
+        )
+    assert store is not None
+    rows = store.rows(datamodule.dataset.name_of(stage), images.ids.numpy())
+    gathered: Any = store.gather(datamodule.dataset.name_of(stage), rows, wanted)
+    return replace(images, **gathered)

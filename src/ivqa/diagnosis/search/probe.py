@@ -1,14 +1,13 @@
 """A probe: the same sampled questions about the same images, put to any VQA model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
 from ivqa.data import VQADataModule
-from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.beliefs.beliefs import (
     Belief,
     share_of_contradictions,
@@ -19,11 +18,10 @@ from ivqa.diagnosis.beliefs.pairs import Pairs, Pool, choose_pairs
 from ivqa.diagnosis.candidates import LegalityJudge
 from ivqa.diagnosis.search.proxy import typed_by_proxy
 from ivqa.diagnosis.search.search import BeliefSearch
-from ivqa.errors import UserError
 from ivqa.generators import Questioner
 from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.vqa import Answerer
+from ivqa.vqa import Answerer, images_for
 
 _PAIRS_AT_ONCE = 50  # bounds the memory of the sampled questions
 
@@ -83,7 +81,8 @@ class BeliefProbe:
         found: list[Belief] = []
         for start in range(0, len(pairs), _PAIRS_AT_ONCE):
             chosen = slice(start, start + _PAIRS_AT_ONCE)
-            images = self._images(datamodule, stage, pairs.images[chosen])
+            readers = [*self.questioners.values()]
+            images = images_for(readers, datamodule, stage, pairs.images[chosen])
             seed = np.random.SeedSequence([self.seed, start]).generate_state(1)[0]
             generator = torch.Generator().manual_seed(int(seed))
             result = search(images, pairs.answers[chosen], generator)
@@ -121,28 +120,6 @@ class BeliefProbe:
             seed=self.seed,
         )
         return pairs, known
-
-    def _images(self, datamodule: VQADataModule, stage: str, image_ids: list[int]) -> ImageBatch:
-        """Images with the features of the model and those of the generators."""
-        images = datamodule.images_of(stage, image_ids)
-        wanted = {
-            name: None
-            for questioner in self.questioners.values()
-            for name in getattr(questioner, "feature_sizes", ())
-            if getattr(images, name) is None
-        }
-        if not wanted:
-            return images
-        store = datamodule.features
-        if store is None or (absent := wanted.keys() - store.sizes.keys()):
-            lacking = next(iter(wanted if store is None else absent))
-            raise UserError(
-                f"the generator reads the image feature '{lacking}', which the data module does "
-                "not have; give it features with this one, or another generator"
-            )
-        name = datamodule.dataset.name_of(stage)
-        rows = store.rows(name, images.ids.numpy())
-        return replace(images, **store.gather(name, rows, list(wanted)))  # type: ignore[arg-type]
 
 
 def belief_figures(beliefs: Sequence[Belief], num_pairs: int) -> dict[str, float]:
