@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.diagnosis import Belief, Judge, judge_agreement, main_answer_share, typed_by_judges
+from ivqa.diagnosis import (
+    Belief,
+    Judge,
+    judge_agreement,
+    judge_answers,
+    main_answer_share,
+    typed_by_judges,
+)
 from ivqa.diagnosis.beliefs import judges as judges_module
 from ivqa.logic import Implication
 from ivqa.text.answers import AnswerVocabulary
@@ -118,6 +125,16 @@ def test_judges_vote_on_each_question_and_probabilities_break_a_tie() -> None:
     assert typed.judge_wrong == pytest.approx(doubt, abs=1e-6)
     assert typed_by_judges([_belief(CAR)], judges[:2], {})[0].type == "complementary"  # .875, .25
     assert typed_by_judges([_belief(CAR)], judges[::2], {})[0].type == "irrelevant"  # .875, .05
+
+
+def test_a_judge_testifies_in_the_order_of_the_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judges_module, "_QUESTIONS_PER_PASS", 2)
+    asked = [(2, IS_CAR), (1, DOG), (2, IS_DOG), (1, IS_SKY), (1, CAR)]
+    beliefs = [Belief(image, "red", text, 0.5, 0.0, 1.0, "rl") for image, text in asked]
+    given = judge_answers(_judge(ToyJudge()), beliefs)
+    assert [one.answer for one in given] == ["no", "red", "yes", "yes", "red"]
+    expected = [CHANCES[text][1] for _, text in asked]
+    assert [one.probability for one in given] == pytest.approx(expected)
 
 
 def test_nothing_to_judge() -> None:

@@ -10,6 +10,7 @@ from ivqa.data.oracles import Judgement, Oracle
 from ivqa.data.validation import DataError
 from ivqa.diagnosis import (
     Belief,
+    GivenAnswer,
     convicted,
     convicting,
     read_beliefs,
@@ -17,6 +18,8 @@ from ivqa.diagnosis import (
     with_suspects,
     write_beliefs,
 )
+from ivqa.diagnosis.beliefs import suspects
+from ivqa.logic import PictureAnswers, Suspicion
 
 
 def _belief(image: int, question: str, answer: str, phi: float = 0.9) -> Belief:
@@ -98,6 +101,32 @@ def test_follow_ups_are_evidence_and_no_beliefs() -> None:
     assert marked[4].suspect
     assert marked[1].denied_by == marked[4].denied_by == ("Are there any cars?", "no", 0.99)
     assert all(one.denied_by is None for one in alone)
+
+
+def test_what_witnesses_say_is_put_beside_the_same_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The beliefs of two images are mixed; a witness answers in the order of the beliefs."""
+    told: list[list[tuple[str, str, float]]] = []
+
+    def suspicions(pictures: object, witnesses: list[list[PictureAnswers]]) -> list[Suspicion]:
+        for witness in witnesses:
+            for one in witness:
+                assert one.confidences is not None
+                rows = zip(one.beliefs, one.confidences.tolist(), strict=True)
+                told.append([(*belief, phi) for belief, phi in rows])
+        return real(pictures, witnesses)  # type: ignore[arg-type]
+
+    real = suspects.suspicions
+    monkeypatch.setattr(suspects, "suspicions", suspicions)
+    given = [GivenAnswer(str(row), row / 10) for row in range(7)]
+    with_suspects(BELIEFS, [_belief(1, "Is there a red car?", "no")], [given])
+    lines = {1: (0, 2, 3, 5, 6), 2: (1, 4)}
+    questions = [*(one.question for one in BELIEFS), "Is there a red car?"]
+    assert told == [
+        [(questions[row], str(row), pytest.approx(row / 10)) for row in rows]
+        for rows in lines.values()
+    ]
 
 
 def test_marks_are_kept_in_the_file_and_checked(tmp_path: Path) -> None:

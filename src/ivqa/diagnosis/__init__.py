@@ -39,6 +39,7 @@ from ivqa.diagnosis.beliefs.figures import SearchFigures, search_metrics
 from ivqa.diagnosis.beliefs.judges import (
     Judge,
     judge_agreement,
+    judge_answers,
     main_answer_share,
     typed_by_judges,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "first_meanings",
     "given_answers",
     "judge_agreement",
+    "judge_answers",
     "label_weights",
     "listed_beliefs",
     "main_answer_share",

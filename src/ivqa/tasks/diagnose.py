@@ -31,6 +31,7 @@ from ivqa.diagnosis import (
     corrected_answers,
     estimated_shares,
     judge_agreement,
+    judge_answers,
     label_weights,
     listed_beliefs,
     main_answer_share,
@@ -178,7 +179,10 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
             answered, answerer, datamodule, cfg.split, cfg.max_follow_ups, run_dir, origin
         )
         metrics |= answerer.usage() if isinstance(answerer, Metered) else {}
-        found, doubts = with_suspects(answered, follow_ups)
+        everything = [*answered, *follow_ups]
+        free = [judge for judge in judges if not isinstance(judge.answerer, Metered)]
+        witnesses = [judge_answers(judge, everything) for judge in free]
+        found, doubts = with_suspects(answered, follow_ups, witnesses)
         guessed, agreed = _type_beliefs(found, split, pairs, oracle, judges)
         beliefs, weights = guessed, None
         corrections: dict[Belief, list[str]] = {}

@@ -15,6 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, type_of
+from ivqa.diagnosis.search.asking import GivenAnswer, given_answers
 from ivqa.diagnosis.search.proxy import agreement, states_same_fact
 from ivqa.logic import implications
 from ivqa.text.normalisation import normalise_answer
@@ -92,6 +93,20 @@ def typed_by_judges(
         wrong = round(min(max(doubt, 0.0), 1.0), 6)  # as phi
         typed.append(replace(belief, type=kind, type_by="judge", judge_wrong=wrong))
     return typed
+
+
+def judge_answers(judge: Judge, beliefs: Sequence[Belief]) -> list[GivenAnswer]:
+    """What a judge itself answers to the questions of N beliefs, with its probability."""
+    given = [GivenAnswer("", 0.0)] * len(beliefs)
+    # Questions about one image together: its features are then read once.
+    order = sorted(range(len(beliefs)), key=lambda row: beliefs[row].image_id)
+    for start in range(0, len(order), _QUESTIONS_PER_PASS):
+        rows = order[start : start + _QUESTIONS_PER_PASS]
+        images = judge.images_of([beliefs[row].image_id for row in rows])
+        answers = given_answers(judge.answerer, images, [beliefs[row].question for row in rows])
+        for row, answer in zip(rows, answers, strict=True):
+            given[row] = answer
+    return given
 
 
 def main_answer_share(judge: Judge, asked: Iterable[tuple[int, str, str]]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ivqa.diagnosis.beliefs.beliefs import Belief
+from ivqa.diagnosis.search.asking import GivenAnswer
 from ivqa.logic import (
     Contradiction,
     PictureAnswers,
@@ -17,7 +18,9 @@ from ivqa.logic import (
 
 
 def with_suspects(
-    beliefs: Sequence[Belief], further: Sequence[Belief] = ()
+    beliefs: Sequence[Belief],
+    further: Sequence[Belief] = (),
+    witnesses: Sequence[Sequence[GivenAnswer]] = (),
 ) -> tuple[list[Belief], dict[str, float]]:
     """Marks the beliefs that contradict others, and those that are probably wrong.
 
@@ -25,6 +28,7 @@ def with_suspects(
         beliefs: Beliefs in the order of beliefs.jsonl, of any number of images.
         further: Answers to follow-ups about the same images, which are evidence for and against
             the beliefs.
+        witnesses: Answers of other models to all of these questions, those of the beliefs first.
 
     Returns:
         The beliefs with `suspect`, `contradicts` and `denied_by`, in the same order, and figures by
@@ -41,16 +45,20 @@ def with_suspects(
     by_image: dict[int, list[int]] = defaultdict(list)
     for row, belief in enumerate(everything):
         by_image[belief.image_id].append(row)
-    pictures = [
-        PictureAnswers(
-            [(everything[row].question, everything[row].answer) for row in rows],
-            np.array([everything[row].phi for row in rows]),
-        )
-        for rows in by_image.values()
-    ]
+
+    def of_images(answers: Sequence[GivenAnswer]) -> list[PictureAnswers]:
+        return [
+            PictureAnswers(
+                [(everything[row].question, answers[row].answer) for row in rows],
+                np.array([answers[row].probability for row in rows]),
+            )
+            for rows in by_image.values()
+        ]
+
+    pictures = of_images([GivenAnswer(one.answer, one.phi) for one in everything])
     marked = list(everything)
     sure, least, least_of_all = 0, 0, 0
-    found = suspicions(pictures)
+    found = suspicions(pictures, list(map(of_images, witnesses)))
     for at, (rows, suspicion) in enumerate(zip(by_image.values(), found, strict=True)):
         own = sum(row < len(beliefs) for row in rows)  # beliefs come before follow-ups
         among = suspicion.contradictions
