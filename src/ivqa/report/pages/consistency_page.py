@@ -75,7 +75,8 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
     if found["suspects"] > MOST_SUSPECTS:
         lines.append(
             f"Do not rely on this estimate: {found['suspects']:.0%} of these answers are suspects, "
-            "so what it rests on, whether things are there, is probably what the model gets wrong."
+            "so what it rests on, whether things are there, is probably what the model gets wrong; "
+            "another model can say it: witness=NAME."
         )
     return lines
 
