@@ -9,6 +9,7 @@ import pytest
 
 from browser import EXPORT, after, loaded, needs_chromium, title
 from ivqa.data import VQASplit
+from ivqa.data.oracles import Judgement
 from ivqa.diagnosis import Belief, apply_annotations
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
@@ -31,6 +32,9 @@ class _Meanings:
     def fact(self, question: str) -> str:
         return question.split()[-1]
 
+    def judge(self, image_id: int, question: str) -> Judgement:
+        return Judgement(True, True, "no", frozenset({"no"}))
+
     def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str]:
         return "is wrong about", "all"
 
@@ -48,22 +52,22 @@ def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> Non
     seen = after(
         page,
         """
-        const rows = () => [...document.querySelectorAll("main li")]
+        const rows = () => [...document.querySelectorAll("#cards li")]
           .filter(li => !li.closest("[hidden]")).map(li => li.querySelector("span").textContent);
         const folded = rows(), fold = document.querySelector(".fold"), label = fold.textContent;
         fold.click(); const open = rows(); fold.click();
         return { folded, label, open, again: rows().length,
                  wrong: document.querySelector(".kind p").textContent,
                  share: document.querySelector(".kind .bars b").textContent,
-                 example: document.querySelector("figcaption").textContent };
+                 example: document.querySelector("[data-front] figcaption").textContent };
         """,
     )
     assert seen["folded"] == ["Is it red?", HOSTILE]
     assert seen["label"] == "+2"
     assert seen["open"] == ["Is it red?", "Is this red?", "Does it look red?", HOSTILE]
     assert seen["again"] == 2
-    assert (seen["wrong"], seen["share"]) == ("It is wrong about (most often all).", "100%")
-    assert seen["example"] == f"{HOSTILE} yes 0.60, wrong\u00a0#"
+    assert (seen["wrong"], seen["share"]) == ("It is wrong about, most often all.", "100%")
+    assert seen["example"] == f"{HOSTILE} yes 0.60 adversarial, wrong\u00a0#right: no (oracle)"
 
 
 def test_only_the_script_of_the_page_runs(tmp_path: Path) -> None:
@@ -97,9 +101,9 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
         page,
         """
         const shown = () => document.getElementById("shown").textContent;
-        const all = shown(), rows = () => document.querySelectorAll("main li").length;
+        const all = shown(), rows = () => document.querySelectorAll("#cards li").length;
         const before = rows(); document.querySelector(".more").click(); const after = rows();
-        const hostile = [...document.querySelectorAll("li span")].map(e => e.textContent)[1];
+        const hostile = [...document.querySelectorAll("#cards li > div > span:first-child")].map(e => e.textContent)[1];
         document.querySelector("[data-type=irrelevant]").click(); const irrelevant = shown();
         document.querySelector("[data-type='']").click();
         document.querySelector("[data-name='1']").click(); const two = shown();
