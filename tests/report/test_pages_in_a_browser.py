@@ -14,6 +14,7 @@ from ivqa.diagnosis import Belief, apply_annotations
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import write_belief_page
+from ivqa.report.tables import write_table
 
 pytestmark = needs_chromium
 
@@ -232,3 +233,61 @@ def test_a_wrong_answer_is_corrected(tmp_path: Path) -> None:
     (records,) = seen["exported"]  # type: ignore[misc]
     assert [record.get("right_answer") for record in records] == ["no", None]
     assert [record["correct"] for record in records] == [False, True]
+
+
+def test_y_and_n_answer_the_next_open_question_in_the_name_of_the_annotator(tmp_path: Path) -> None:
+    """Ann judges two beliefs; Bob begins anew; what was judged without a name becomes Ann's."""
+    page = tmp_path / "annotate.html"
+    asked = [ToAnnotate(7, "yes", f"{x}?", "Is it?", 0.5) for x in COLORS]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    assert "5 beliefs, about 1 minutes at 10 seconds each." in page.read_text()
+    seen = after(
+        page,
+        f"""
+        const press = keys => [...keys].forEach(key => dispatchEvent(new KeyboardEvent("keydown", {{ key }})));
+        const box = document.getElementById("person"), count = () => document.getElementById("count").textContent;
+        const name = text => {{ box.value = text; box.dispatchEvent(new Event("change")); }};
+        press("yny"); name(" Ann  B "); const named = count(); press("ny"); const full = count();
+        name("Bob"); const bob = count(); name("Ann B"); press("y"); window.seen = {{ named, full, bob }};
+        {EXPORT.replace("return {", "return { ...window.seen,")}
+        """,
+    )
+    assert (seen["named"], seen["full"]) == ("2 of 5, 1 judged", "2 of 5, 2 judged")
+    assert seen["bob"] == "1 of 5, 0 judged"
+    (records,) = seen["exported"]  # type: ignore[misc]
+    base = {"image_id": 7, "answer": "yes", "weight": 0.5, "annotator": "Ann B"}
+    first, second, third = records
+    assert first == {**base, "question": "red?", "relevant": True, "same_fact": False, "correct": True}
+    assert second == {**base, "question": "blue?", **dict.fromkeys(KINDS, False)}
+    assert third == {**base, "question": "green?", "relevant": True}
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps(records[:2]))
+    beliefs = [_belief(f"{x}?", "yes", "rephrase", 0.5) for x in COLORS[:2]]
+    assert [one.type for one in apply_annotations(beliefs, file)] == ["complementary", "irrelevant"]
+
+
+KINDS = ("relevant", "same_fact", "correct")
+
+
+def test_a_table_sorts_by_any_column_and_links_to_its_runs(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "report.html").touch()
+    values = ["0.5 ± 0.1", "", "10", "failed", "-2"]
+    rows = [{"setting": f"x={at}", "r": value} for at, value in enumerate(values)]
+    runs = [[tmp_path / "a b", tmp_path / "7"], *[[]] * 4]
+    write_table(tmp_path, rows, "5 runs", runs=runs)
+    assert "runs" not in (tmp_path / "table.csv").read_text()
+    seen = after(
+        tmp_path / "table.html",
+        """
+        const rows = () => [...document.querySelectorAll("tbody tr")].map(r => r.cells[0].textContent.slice(2)).join("");
+        const press = at => { document.querySelectorAll("th button")[at].click(); return rows(); };
+        const links = [...document.querySelectorAll("td a")].map(a => [a.textContent, a.getAttribute("href")]);
+        return { orders: [rows(), press(1), press(1), press(0), press(0)], links,
+                 sorted: document.querySelector("[aria-sort]").ariaSort };
+        """,
+    )
+    # The highest first, then the lowest; cells without a number stay last. Texts: A to Z first.
+    assert seen["orders"] == ["01234", "20413", "40213", "01234", "43210"]
+    assert seen["links"] == [["a b", "a%20b/report.html"], ["7", "7"]]
+    assert seen["sorted"] == "descending"
