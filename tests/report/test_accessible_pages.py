@@ -112,7 +112,8 @@ def test_axe_finds_nothing(
     script = """
         const { violations, passes } = await axe.run();
         const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-        return { dark, checked: passes.length, found: violations.map(one => [one.id, one.nodes[0].html]),
+        const found = violations.map(one => [one.id, one.nodes[0].html]);
+        return { dark, checked: passes.length, found,
                  wide: document.documentElement.scrollWidth - innerWidth };
     """
     seen = after(page, axe + script, *flags)

@@ -96,7 +96,9 @@ def test_noise_and_rewards() -> None:
     at = "robustness/partition_{}/accuracy{}"
     metrics = {at.format(0, ""): 0.8, at.format(1, ""): 0.5}
     assert _said(noise_chart({"m": metrics})) == "Accuracy under noise. m: 0: 80%, 1: 50%."
-    ends = {at.format(level, end): x for level in (0, 1) for end, x in (("_low", 0.4), ("_high", 0.9))}
+    ends = {
+        at.format(level, end): x for level in (0, 1) for end, x in (("_low", 0.4), ("_high", 0.9))
+    }
     assert "m: 0: 80% (40% to 90%)" in _said(noise_chart({"m": metrics | ends, "other": {}}))
     assert noise_chart({"m": {}}) is None
     rewards = policy_chart({"goal": [(100, 0.5), (200, 0.75)]})

@@ -104,7 +104,8 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
         const shown = () => document.getElementById("shown").textContent;
         const all = shown(), rows = () => document.querySelectorAll("#cards li").length;
         const before = rows(); document.querySelector(".more").click(); const after = rows();
-        const hostile = [...document.querySelectorAll("#cards li > div > span:first-child")].map(e => e.textContent)[1];
+        const asked = document.querySelectorAll("#cards li > div > span:first-child");
+        const hostile = asked[1].textContent;
         document.querySelector("[data-type=irrelevant]").click(); const irrelevant = shown();
         document.querySelector("[data-type='']").click();
         document.querySelector("[data-name='1']").click(); const two = shown();
@@ -244,11 +245,13 @@ def test_y_and_n_answer_the_next_open_question_in_the_name_of_the_annotator(tmp_
     seen = after(
         page,
         f"""
-        const press = keys => [...keys].forEach(key => dispatchEvent(new KeyboardEvent("keydown", {{ key }})));
-        const box = document.getElementById("person"), count = () => document.getElementById("count").textContent;
+        const send = key => dispatchEvent(new KeyboardEvent("keydown", {{ key }}));
+        const press = keys => [...keys].forEach(send), box = document.getElementById("person");
+        const count = () => document.getElementById("count").textContent;
         const name = text => {{ box.value = text; box.dispatchEvent(new Event("change")); }};
         press("yny"); name(" Ann  B "); const named = count(); press("ny"); const full = count();
-        name("Bob"); const bob = count(); name("Ann B"); press("y"); window.seen = {{ named, full, bob }};
+        name("Bob"); const bob = count(); name("Ann B"); press("y");
+        window.seen = {{ named, full, bob }};
         {EXPORT.replace("return {", "return { ...window.seen,")}
         """,
     )
@@ -257,7 +260,13 @@ def test_y_and_n_answer_the_next_open_question_in_the_name_of_the_annotator(tmp_
     (records,) = seen["exported"]  # type: ignore[misc]
     base = {"image_id": 7, "answer": "yes", "weight": 0.5, "annotator": "Ann B"}
     first, second, third = records
-    assert first == {**base, "question": "red?", "relevant": True, "same_fact": False, "correct": True}
+    assert first == {
+        **base,
+        "question": "red?",
+        "relevant": True,
+        "same_fact": False,
+        "correct": True,
+    }
     assert second == {**base, "question": "blue?", **dict.fromkeys(KINDS, False)}
     assert third == {**base, "question": "green?", "relevant": True}
     file = tmp_path / "annotations.json"
@@ -280,9 +289,11 @@ def test_a_table_sorts_by_any_column_and_links_to_its_runs(tmp_path: Path) -> No
     seen = after(
         tmp_path / "table.html",
         """
-        const rows = () => [...document.querySelectorAll("tbody tr")].map(r => r.cells[0].textContent.slice(2)).join("");
+        const first = row => row.cells[0].textContent.slice(2);
+        const rows = () => [...document.querySelectorAll("tbody tr")].map(first).join("");
         const press = at => { document.querySelectorAll("th button")[at].click(); return rows(); };
-        const links = [...document.querySelectorAll("td a")].map(a => [a.textContent, a.getAttribute("href")]);
+        const target = a => [a.textContent, a.getAttribute("href")];
+        const links = [...document.querySelectorAll("td a")].map(target);
         return { orders: [rows(), press(1), press(1), press(0), press(0)], links,
                  sorted: document.querySelector("[aria-sort]").ariaSort };
         """,

@@ -83,7 +83,9 @@ def test_others_say_what_they_know(
     """The right answer comes from whoever typed the belief: another one may not agree with it."""
     belief = replace(_belief(COLOR, answer, "adversarial", by), judge_answer="crimson")
     unknown = replace(_belief("Is it far?", answer, "adversarial", by))
-    model = BeliefPageModel("m", [belief, unknown], {}, corrections={belief: ["red", "pink", "pink"]})
+    model = BeliefPageModel(
+        "m", [belief, unknown], {}, corrections={belief: ["red", "pink", "pink"]}
+    )
     assert _rights(_page(tmp_path / "r.html", model)) == [expected, []]
 
 
@@ -133,7 +135,8 @@ def test_the_address_has_the_state_of_the_page(tmp_path: Path) -> None:
         const given = [shown(), pressed, box("sort").value, box("search").value];
         document.querySelector("[data-type='']").click(); box("search").value = "star";
         box("search").dispatchEvent(new Event("input")); const searched = location.hash;
-        document.querySelector("#cards .link").click(); await new Promise(go => setTimeout(go, 100));
+        document.querySelector("#cards .link").click();
+        await new Promise(go => setTimeout(go, 100));
         return {{ given, searched, followed: location.hash, kept: box("search").value,
                   target: document.querySelector(".target").id }};
         """,

@@ -63,7 +63,9 @@ def policy_chart(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Markup:
     lines = [Line(name, *zip(*points, strict=True)) for name, points in curves.items()]
     steps = sorted({x for line in lines for x in line.x})
     ticks = steps[:: -(-len(steps) // _MOST_TICKS)]
-    return line_chart("Rewards of the policy", lines, "policy gradient step", "mean of samples", ticks)
+    return line_chart(
+        "Rewards of the policy", lines, "policy gradient step", "mean of samples", ticks
+    )
 
 
 def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:

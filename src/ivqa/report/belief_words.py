@@ -89,12 +89,12 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     if mistakes and wrong >= LEAST_JUDGED:
         worst, *_ = mistakes
         lines.append(f"In {worst.share:.0%} of these, it {sentence(worst)}.")
-    for surest in across_confidence(beliefs, (_SURE, 1.0), model.weights):
-        if surest.typed >= LEAST_JUDGED:
-            lines.append(
-                f"Where it is most confident, at {_SURE:.0%} or more, "
-                f"{1 - surest.correct:.0%} of its beliefs are wrong."
-            )
+    lines += [
+        f"Where it is most confident, at {_SURE:.0%} or more, "
+        f"{1 - surest.correct:.0%} of its beliefs are wrong."
+        for surest in across_confidence(beliefs, (_SURE, 1.0), model.weights)
+        if surest.typed >= LEAST_JUDGED
+    ]
     return [*lines, *provable]
 
 

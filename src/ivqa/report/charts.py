@@ -1,7 +1,7 @@
 """Charts of the pages as SVG: lines with intervals, and stacked bars.
 
-Their colours are those of templates/page.css.j2, so that they follow dark mode and print. Each has a
-title, labelled axes, and its values as a text for screen readers.
+Their colours are those of templates/page.css.j2, so that they follow dark mode and print. Each has
+a title, labelled axes, and its values as a text for screen readers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +80,9 @@ def line_chart(
             bar = Markup('<path class="interval s{}" d="M{:.1f} {:.1f}V{:.1f}"/>')
             drawn.append(bar.format(at, x, _up(low), _up(high)))
         for x, y in zip(places, line.y, strict=True):
-            drawn.append(Markup('<circle class="s{}" cx="{:.1f}" cy="{:.1f}"/>').format(at, x, _up(y)))
+            drawn.append(
+                Markup('<circle class="s{}" cx="{:.1f}" cy="{:.1f}"/>').format(at, x, _up(y))
+            )
     key = Markup(
         '<svg width="28" height="8" aria-hidden="true">'
         '<path class="{}" stroke-dasharray="{}" d="M0 4H28"/></svg>'
@@ -102,15 +104,16 @@ def bar_chart(title: str, parts: Sequence[Part], x_label: str, y_label: str) -> 
     width = (_RIGHT - _LEFT) / max(len(totals), 1)
     drawn = [_grid([(_up(tick / ticks[-1]), f"{tick:,}") for tick in ticks])]
     drawn += [_below(_LEFT + (_RIGHT - _LEFT) * x, f"{x:g}") for x in _SHARES]
+    block = Markup(
+        '<rect style="--c: var(--{})" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
+    )
     for bar in range(len(totals)):
         tops = list(accumulate((part.counts[bar] for part in parts), initial=0))
         for part, low, high in zip(parts, tops, tops[1:], strict=False):
             if high > low:
-                form = '<rect style="--c: var(--{})" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
-                low_y, high_y = _up(low / ticks[-1]), _up(high / ticks[-1])
-                left = _LEFT + bar * width
-                place = left + 0.5, high_y, width - 1, low_y - high_y
-                drawn.append(Markup(form).format(part.color, *place))
+                top, height = _up(high / ticks[-1]), (_BOTTOM - _TOP) * (high - low) / ticks[-1]
+                place = _LEFT + bar * width + 0.5, top, width - 1, height
+                drawn.append(block.format(part.color, *place))
     key = Markup('<i class="swatch" style="--c: var(--{})"></i>')
     where = ["", *[", above" for _ in parts]]
     names = [
@@ -158,7 +161,9 @@ def _up(share: float) -> float:
 
 
 def _grid(ticks: Sequence[tuple[float, str]]) -> Markup:
-    form = Markup('<path class="grid" d="M{} {:.1f}H{}"/><text x="{}" y="{:.1f}" text-anchor="end">{}</text>')
+    form = Markup(
+        '<path class="grid" d="M{} {:.1f}H{}"/><text x="{}" y="{:.1f}" text-anchor="end">{}</text>'
+    )
     return Markup("").join(
         form.format(_LEFT, y, _RIGHT, _LEFT - 6, y + 4, label) for y, label in ticks
     )
@@ -171,7 +176,7 @@ def _below(x: float, label: str) -> Markup:
 
 def _round_ticks(highest: int) -> list[int]:
     """Round numbers from 0 to at least `highest`, at most five of them."""
-    steps = (scale * step for scale in map(10 .__pow__, range(12)) for step in (1, 2, 5))
+    steps = (scale * step for scale in map((10).__pow__, range(12)) for step in (1, 2, 5))
     step = next(step for step in steps if step * (_MOST_TICKS - 1) >= max(highest, 1))
     return list(range(0, max(highest, 1) + step, step))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +48,7 @@ def across_confidence(
     """
     given = np.ones(len(beliefs)) if weights is None else np.asarray(weights, np.float64)
     bands = []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         own = [
             (belief, weight)
             for belief, weight in zip(beliefs, given, strict=True)
@@ -62,7 +63,9 @@ def across_confidence(
         correct = counts.sum(axis=0)[0] / counts.sum()
         ends = interval(resampled_shares(counts)[:, 0])
         mean = np.average([one.phi for one, _ in own], weights=[weight for _, weight in own])
-        band = Band(low, high, len(own), float(mean), float(correct), (float(ends[0]), float(ends[1])))
+        band = Band(
+            low, high, len(own), float(mean), float(correct), (float(ends[0]), float(ends[1]))
+        )
         bands.append(band)
     return bands
 

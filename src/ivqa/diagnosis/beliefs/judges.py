@@ -62,11 +62,11 @@ def typed_by_judges(
         references: The data set's own questions of each (image, answer).
 
     Returns:
-        The beliefs in the same order, each with a type, an adversarial one with `judge_answer`, the
-        commonest other answer of the judges (of several, that of the first judge), and each with
-        `judge_wrong`, the mean over judges of 1 - p(relevant) p(correct). p(correct) is phi of the belief's answer, p(relevant) that of
+        The beliefs in the same order, each with a type and with `judge_wrong`, the mean over judges
+        of 1 - p(relevant) p(correct). p(correct) is phi of the belief's answer, p(relevant) that of
         "yes" to the presupposition which the judge doubts most. A judge that writes its answers has
-        no phi over a closed set, so that its probabilities are 0 or 1.
+        no phi over a closed set, so that its probabilities are 0 or 1. An adversarial belief has
+        `judge_answer`, the commonest other answer of the judges; of several, the first judge's.
     """
     correct = [_Claim(one.image_id, one.question, one.answer) for one in beliefs]
     presupposed = [

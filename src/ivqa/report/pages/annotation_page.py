@@ -53,8 +53,8 @@ def write_annotation_page(
     """Writes annotate.html, a questionnaire about questions in the given order.
 
     It asks whether a question is relevant, asks for the same fact as the reference, and is answered
-    correctly. The browser keeps the answers of each person until they are exported as JSON, with the
-    person's name if it is given. Incomplete answers are exported too.
+    correctly. The browser keeps the answers of each person until they are exported as JSON, with
+    the person's name if it is given. Incomplete answers are exported too.
     """
     items = [
         {

@@ -196,7 +196,9 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
             for name, value in figures.items()
             if value is not None
         },
-        "shares": {name: _share(metrics, key) for name, key in shares.items() if _share(metrics, key)},
+        "shares": {
+            name: _share(metrics, key) for name, key in shares.items() if _share(metrics, key)
+        },
         "types": {kind: share for kind in TYPES if (share := _share(metrics, kind))},
         "notes": notes,
         "typed_by": typed_by(model.beliefs),

@@ -32,9 +32,10 @@ def write_noise_page(
 ) -> None:
     """Writes robustness.html, one file without links to others.
 
-    It shows the accuracies of all models by level as a chart, a table of accuracies by level and answer type for each model, and for each level the
-    accuracies with their intervals, how many answers change, and examples: questions whose answers
-    by the first model change under noise. Several models are compared on their common questions.
+    It shows the accuracies of all models by level as a chart, a table of accuracies by level and
+    answer type for each model, and for each level the accuracies with their intervals, how many
+    answers change, and examples: questions whose answers by the first model change under noise.
+    Several models are compared on their common questions.
 
     Args:
         models: The name of each model and its answers at every level of noise.
