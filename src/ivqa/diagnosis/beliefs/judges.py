@@ -91,7 +91,7 @@ def typed_by_judges(
     decided = np.where(share == 0.5, chance > 0.5, share > 0.5).tolist()
     doubts = (1 - np.prod(chances, axis=2).mean(axis=0)).tolist()
     typed = []
-    for belief, (is_relevant, is_correct), doubt, given in zip(
+    for belief, (is_relevant, is_correct), doubt, answers in zip(
         beliefs, decided, doubts, zip(*said, strict=True), strict=True
     ):
         same = states_same_fact(belief, references)
@@ -100,7 +100,7 @@ def typed_by_judges(
         judged = replace(belief, type=kind, type_by="judge", judge_wrong=wrong, judge_answer=None)
         if kind == "adversarial":
             own = normalise_answer(belief.answer)
-            others = Counter(one for one in given if normalise_answer(one) != own)
+            others = Counter(one for one in answers if normalise_answer(one) != own)
             judged = replace(judged, judge_answer=others.most_common(1)[0][0])
         typed.append(judged)
     return typed
