@@ -41,6 +41,7 @@ class Record:
 
     command: str = ""
     model: str | None = None
+    data: str | None = None
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     models: dict[str, str | None] = field(default_factory=dict)
     training: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -74,6 +75,11 @@ def note_model(path: str, revision: str | None = None) -> None:
     _current.models[name] = revision or _current.models.get(name)
 
 
+def note_data(title: str) -> None:
+    """Says which data the command is about: the title of a data set, or a folder of pictures."""
+    _current.data = title
+
+
 def note_training(revision: str, seconds: float, ended: float) -> None:
     """Adds the training of a model: digest of its weights, seconds, end in seconds since 1970."""
     _current.training[revision] = (seconds, ended)
@@ -100,7 +106,7 @@ def write(run_dir: Path) -> None:
 
 
 def line() -> str:
-    """Summarises the record for the foot of a page: origin, models, questions, date and machine."""
+    """Summarises the record for the foot of a page: models, data, command, origin and machine."""
     models = [
         name + (f" at {revision[:12]}" if revision else "")
         for name, revision in _current.models.items()
@@ -108,8 +114,8 @@ def line() -> str:
     asked = f"{_current.questions_asked:,} questions asked" if _current.questions_asked else ""
     machine = f"{cpu_model()}, {os.cpu_count()} cores"
     gpu = gpu_model()
-    parts = [f"ivqa {_VERSION}, commit {own_commit()}", ", ".join(models), asked]
-    parts += [_current.started[:10], machine, gpu or ""]
+    parts = [", ".join(models), _current.data, asked, _current.command]
+    parts += [f"ivqa {_VERSION}, commit {own_commit()}", _current.started[:10], machine, gpu]
     return "; ".join(filter(None, parts))
 
 

@@ -256,9 +256,10 @@ def test_beliefs_round_trip_and_a_broken_line_is_named(tmp_path: Path) -> None:
 
 def test_the_doubt_of_the_judges_is_in_the_file_where_there_are_judges(tmp_path: Path) -> None:
     plain = _belief("Is it red?", "yes")
-    judged = replace(plain, type="adversarial", type_by="judge", judge_wrong=0.75)
-    assert "judge_wrong" not in json.loads(plain.line())
-    assert json.loads(judged.line())["judge_wrong"] == 0.75
+    by_judges = {"judge_wrong": 0.75, "judge_answer": "2"}
+    judged = replace(plain, type="adversarial", type_by="judge", **by_judges)  # type: ignore[arg-type]
+    assert not by_judges.keys() & json.loads(plain.line()).keys()
+    assert by_judges.items() <= json.loads(judged.line()).items()
     file = tmp_path / "beliefs.jsonl"
     file.write_text(plain.line() + judged.line())
     assert read_beliefs(file) == [plain, judged]

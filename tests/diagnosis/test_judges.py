@@ -102,7 +102,11 @@ def test_the_three_questions_give_type_and_doubt() -> None:
     doubts = [1 - 0.5625 * 0.75, 1 - 0.0625 * 0.75, 1, 1 - 0.125 * 0.9, 1 - 0.5625, 1 - 0.21875]
     assert [belief.judge_wrong for belief in typed] == pytest.approx(doubts, abs=1e-6)
     assert len(answerer.asked) == len(set(answerer.asked)) + 2  # CAR and IS_SKY of two answers
-    assert [replace(one, type=None, type_by=None, judge_wrong=None) for one in typed] == [
+    # "Blue" is no answer of the judge, which says "red"; the sky is visible to it.
+    answers = [None, None, "red", None, None, "yes"]
+    assert [belief.judge_answer for belief in typed] == answers
+    unjudged = {"type": None, "type_by": None, "judge_wrong": None, "judge_answer": None}
+    assert [replace(one, **unjudged) for one in typed] == [
         replace(one, type=None, type_by=None) for one in beliefs
     ]
 
@@ -135,6 +139,14 @@ def test_a_judge_testifies_in_the_order_of_the_beliefs(monkeypatch: pytest.Monke
     assert [one.answer for one in given] == ["no", "red", "yes", "yes", "red"]
     expected = [CHANCES[text][1] for _, text in asked]
     assert [one.probability for one in given] == pytest.approx(expected)
+
+
+def test_the_right_answer_of_judges_is_never_that_of_the_wrong_belief() -> None:
+    """Of two judges one agrees with the belief, but the other one is surer."""
+    agrees = _judge(ToyJudge({**CHANCES, CAR: ("red", 0.5)}))  # p(yes) is 0.25
+    doubts = _judge(ToyJudge({**CHANCES, CAR: ("no", 0.9), IS_SKY: ("yes", 0.9)}))  # p(red) .05
+    (typed,) = typed_by_judges([_belief(CAR)], [agrees, doubts], {})
+    assert (typed.type, typed.judge_answer) == ("adversarial", "no")
 
 
 def test_nothing_to_judge() -> None:

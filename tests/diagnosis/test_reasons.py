@@ -16,7 +16,6 @@ from ivqa.diagnosis import (
     across_confidence,
     first_meanings,
     meaning_of,
-    most_confident,
     read_reasons,
     reasons_of,
     write_reasons,
@@ -86,7 +85,7 @@ def _belief(image: int, phi: float, kind: str | None = "rephrase", q: str = "Is 
     return replace(BASE, image_id=image, phi=phi, type=kind, question=q)  # type: ignore[arg-type]
 
 
-def test_each_band_of_confidence_has_its_own_beliefs() -> None:
+def test_the_share_of_right_beliefs_of_each_confidence() -> None:
     beliefs = [
         _belief(1, 1.0),
         _belief(2, 0.75, "irrelevant"),
@@ -95,28 +94,21 @@ def test_each_band_of_confidence_has_its_own_beliefs() -> None:
         _belief(4, 0.7499, "adversarial"),
         _belief(5, 0.0, None),
     ]
-    surest, middle, least = across_confidence(beliefs, number=2)
-    assert [(b.low, b.high, b.count, b.typed) for b in (surest, middle, least)] == [
-        (0.75, 1.0, 4, 3),
-        (0.5, 0.75, 1, 1),
-        (0.0, 0.25, 1, 0),
-    ]
-    assert (surest.correct, middle.correct, least.correct) == (2 / 3, 0, 0)
-    assert list(middle.examples) == [beliefs[4]]
-    assert across_confidence([]) == []
+    middle, surest = across_confidence(beliefs, (0.0, 0.25, 0.5, 0.75, 1.0))
+    assert (middle.low, middle.high, middle.typed, middle.correct) == (0.5, 0.75, 1, 0)
+    assert (surest.low, surest.high, surest.typed, surest.correct) == (0.75, 1.0, 3, 2 / 3)
+    assert surest.confidence == pytest.approx((1.0 + 0.75 + 0.8) / 3)
+    assert middle.interval == (0, 0)
+    # Of three images, each a third: 1 of 27 draws has no right belief, and 8 of 27 only right ones.
+    assert surest.interval == (0, 1)
+    assert across_confidence([], (0, 1)) == []
+    # The wrong belief stands for three: 2 of 5 are right.
+    (whole,) = across_confidence(beliefs[:3], (0, 1), [1, 3, 1])
+    assert whole.correct == pytest.approx(2 / 5)
+    assert whole.confidence == pytest.approx((1.0 + 3 * 0.75 + 0.8) / 5)
 
 
-def test_samples_are_random_and_of_different_images() -> None:
-    many = [_belief(image, 0.9, q=f"Is it {n}?") for image in (1, 2, 3) for n in range(20)]
-    drawn = {
-        tuple(band.examples) for seed in range(10) for band in across_confidence(many, seed=seed)
-    }
-    assert len(drawn) == 10
-    assert all({one.image_id for one in examples} == {1, 2, 3} for examples in drawn)
-    assert len(across_confidence(many, number=50)[0].examples) == 50
-
-
-def test_the_most_confident_and_the_first_meanings() -> None:
+def test_the_first_meanings() -> None:
     star, same, heart = "Is there a star?", "Do you see any stars?", "Is there a heart?"
     beliefs = [
         _belief(1, 0.5, q=star),
@@ -124,7 +116,6 @@ def test_the_most_confident_and_the_first_meanings() -> None:
         _belief(1, 0.4, q=heart),
         _belief(2, 0.7, q=star),
     ]
-    assert most_confident(beliefs, 3) == [beliefs[1], beliefs[3], beliefs[0]]
     means = meaning_of(None)
     assert means(star) == means(same) != means(heart)
     # "Is there a star" means the same as the more confident question before it.

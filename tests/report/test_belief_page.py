@@ -59,8 +59,8 @@ def test_words_are_shaded_and_places_are_darkened(tmp_path: Path, pictures: Path
         const canvas = document.querySelector(".kind canvas"), context = canvas.getContext("2d");
         const shade = [...context.getImageData(0, 0, 2, 2).data].filter((_, i) => i % 4 === 3);
         return { front: of(document.querySelector("figcaption")),
-                 row: of(document.querySelector("main li")), shade,
-                 canvases: document.querySelectorAll("main canvas").length };
+                 row: of(document.querySelector("#cards li")), shade,
+                 canvases: document.querySelectorAll("#cards canvas").length };
         """,
     )
     words = [
@@ -121,7 +121,7 @@ def test_a_link_leads_to_any_belief_and_picture(tmp_path: Path) -> None:
         };
         document.querySelector("[data-type=rephrase]").click();
         const first = at(), belief = go("#belief-4321"), second = go("#belief-2-17");
-        const image = go("#image-60"), link = document.querySelector("main li .link");
+        const image = go("#image-60"), link = document.querySelector("#cards li .link");
         const key = name => {
           dispatchEvent(new KeyboardEvent("keydown", { key: name })); return at();
         };
@@ -212,12 +212,13 @@ def test_four_models_stand_side_by_side_about_the_same_images(tmp_path: Path) ->
         _page(tmp_path / "r.html", models, _split(3)),
         """
         const texts = (name, from) => [...from.querySelectorAll(name)].map(e => e.textContent);
-        const mark = document.querySelector(".model s");
+        const correct = document.querySelector("[aria-labelledby=figures] .bars");
+        const mark = correct.querySelector("s");
         const [note] = document.querySelector(".note").textContent.split(".");
         return { note, pairs: document.querySelectorAll("article").length,
                  names: texts("h3", document.querySelector("article")),
                  wrong: texts(".bars b", document.querySelector(".kind")),
-                 correct: document.querySelector(".model .bars b").textContent,
+                 correct: correct.querySelector("b").textContent,
                  interval: [mark.style.left, mark.style.width] };
         """,
     )

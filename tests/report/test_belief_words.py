@@ -41,7 +41,7 @@ def test_the_summary_says_what_the_metrics_say() -> None:
         "21% irrelevant); typed by: oracle.",
         "18% contradict another belief about the same image.",
         "Of its wrong beliefs:",
-        "  100%  mlb answers “how many …” wrongly (most often “2”)",
+        "  100%  mlb answers “how many …” wrongly, most often “2”",
     ]
 
 
@@ -75,7 +75,9 @@ def test_what_was_not_measured_is_not_said() -> None:
 def test_a_sentence_names_three_things_at_most() -> None:
     things = [("stars", 5), ("hearts", 3), ("crosses", 2), ("circles", 1)]
     mistake = Mistake("counts too many things", things, 11, 0.5, 0.6, [], (0.4, 0.6))
-    assert sentence(mistake) == "counts too many things (most often stars, hearts, crosses)"
+    assert sentence(mistake) == "counts too many things, most often stars, hearts and crosses"
+    sides = replace(mistake, things=[("left and right", 2), ("above and below", 1)])
+    assert sentence(sides).endswith(", most often left and right, above and below")
     assert (
         sentence(Mistake("confuses places", [], 1, 0.5, 0.6, [], (0.4, 0.6))) == "confuses places"
     )
@@ -92,7 +94,7 @@ def test_the_headline_says_what_is_wrong_and_how_much_confidence_is_worth() -> N
     lines = headline(BeliefPageModel("MLB", beliefs, METRICS), mistakes)
     assert lines == [
         "MLB answers 81% of the questions correctly, and 75% of its 120 beliefs are wrong.",
-        "In 67% of these, it answers “how many …” wrongly, such as “2”.",
+        "In 67% of these, it answers “how many …” wrongly, most often “2”.",
         "Where it is most confident, at 75% or more, 50% of its beliefs are wrong.",
     ]
     ends = {f"beliefs/incorrect_ppi{end}": at for end, at in (("_low", 0.25), ("_high", 0.5))}

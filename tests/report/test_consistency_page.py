@@ -131,17 +131,24 @@ def test_the_filter_shows_the_contradictions_of_a_rule(tmp_path: Path) -> None:
           .filter(one => one.offsetParent !== null).map(one => one.dataset.rule);
         const pictures = () => [...document.querySelectorAll("article")]
           .filter(one => one.offsetParent !== null).map(one => one.id);
-        const all = rules(), press = rule =>
-          document.querySelector(`nav button[data-rule="${rule}"]`).click();
-        press("presupposition"); const few = rules(), shown = pictures(); press("");
-        return { all, few, shown, again: rules().length };
+        const press = rule => document.querySelector(`nav button[data-rule="${rule}"]`).click();
+        const given = rules(); press(""); const all = rules();
+        press("presupposition"); const few = rules(), shown = pictures(), kept = location.hash;
+        press(""); const again = rules().length, box = document.getElementById("search");
+        box.value = "CAR"; box.dispatchEvent(new Event("input"));
+        return { given, all, few, shown, kept, again, found: rules(), last: location.hash };
         """,
+        address="#rule=exclusion",
     )
     assert seen == {
         "all": ["presupposition", "exclusion", "exclusion"],
         "few": ["presupposition"],
         "shown": ["image-8"],
         "again": 3,
+        "given": ["exclusion", "exclusion"],  # by the address
+        "kept": "#rule=presupposition",
+        "found": ["presupposition"],
+        "last": "#search=CAR",
     }
 
 

@@ -46,6 +46,14 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
         "The accuracy of MLB does not change (R_score 1.00, because it changes by 0.05 points or "
         "less). MLB changes 75% of its answers: 1 from right to wrong, 1 from wrong to right."
     ) in plain
+    chart = re.search(r'<svg viewBox[^>]* aria-label="([^"]*)"', text)
+    assert chart is not None
+    # Either image of MLB has the accuracy 1/2; 57.5 percent is the mean of 100 and 15.
+    assert re.fullmatch(
+        r"Accuracy under noise. MLB: 0: 50%, 1: 50%. "
+        r"B &amp; C: 0: 5[78]% \(15% to 100%\), 1: 5[78]% \(15% to 100%\).",
+        chart[1],
+    )
     # The table of MLB: all, yes/no and number by hand; no level of the intervals has room to vary.
     table = re.findall(r"<table>(.*?)</table>", text, re.DOTALL)[0]
     assert "MLB by level and answer type" in table

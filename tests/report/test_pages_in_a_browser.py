@@ -9,10 +9,12 @@ import pytest
 
 from browser import EXPORT, after, loaded, needs_chromium, title
 from ivqa.data import VQASplit
+from ivqa.data.oracles import Judgement
 from ivqa.diagnosis import Belief, apply_annotations
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import write_belief_page
+from ivqa.report.tables import write_table
 
 pytestmark = needs_chromium
 
@@ -31,6 +33,9 @@ class _Meanings:
     def fact(self, question: str) -> str:
         return question.split()[-1]
 
+    def judge(self, image_id: int, question: str) -> Judgement:
+        return Judgement(True, True, "no", frozenset({"no"}))
+
     def mistake(self, image_id: int, question: str, answer: str) -> tuple[str, str]:
         return "is wrong about", "all"
 
@@ -48,22 +53,22 @@ def test_wordings_are_folded_and_wrong_beliefs_come_first(tmp_path: Path) -> Non
     seen = after(
         page,
         """
-        const rows = () => [...document.querySelectorAll("main li")]
+        const rows = () => [...document.querySelectorAll("#cards li")]
           .filter(li => !li.closest("[hidden]")).map(li => li.querySelector("span").textContent);
         const folded = rows(), fold = document.querySelector(".fold"), label = fold.textContent;
         fold.click(); const open = rows(); fold.click();
         return { folded, label, open, again: rows().length,
                  wrong: document.querySelector(".kind p").textContent,
                  share: document.querySelector(".kind .bars b").textContent,
-                 example: document.querySelector("figcaption").textContent };
+                 example: document.querySelector("[data-front] figcaption").textContent };
         """,
     )
     assert seen["folded"] == ["Is it red?", HOSTILE]
     assert seen["label"] == "+2"
     assert seen["open"] == ["Is it red?", "Is this red?", "Does it look red?", HOSTILE]
     assert seen["again"] == 2
-    assert (seen["wrong"], seen["share"]) == ("It is wrong about (most often all).", "100%")
-    assert seen["example"] == f"{HOSTILE} yes 0.60, wrong\u00a0#"
+    assert (seen["wrong"], seen["share"]) == ("It is wrong about, most often all.", "100%")
+    assert seen["example"] == f"{HOSTILE} yes 0.60 adversarial, wrong\u00a0#right: no (oracle)"
 
 
 def test_only_the_script_of_the_page_runs(tmp_path: Path) -> None:
@@ -97,9 +102,10 @@ def test_the_gallery_shows_filters_and_searches(tmp_path: Path) -> None:
         page,
         """
         const shown = () => document.getElementById("shown").textContent;
-        const all = shown(), rows = () => document.querySelectorAll("main li").length;
+        const all = shown(), rows = () => document.querySelectorAll("#cards li").length;
         const before = rows(); document.querySelector(".more").click(); const after = rows();
-        const hostile = [...document.querySelectorAll("li span")].map(e => e.textContent)[1];
+        const asked = document.querySelectorAll("#cards li > div > span:first-child");
+        const hostile = asked[1].textContent;
         document.querySelector("[data-type=irrelevant]").click(); const irrelevant = shown();
         document.querySelector("[data-type='']").click();
         document.querySelector("[data-name='1']").click(); const two = shown();
@@ -228,3 +234,71 @@ def test_a_wrong_answer_is_corrected(tmp_path: Path) -> None:
     (records,) = seen["exported"]  # type: ignore[misc]
     assert [record.get("right_answer") for record in records] == ["no", None]
     assert [record["correct"] for record in records] == [False, True]
+
+
+def test_y_and_n_answer_the_next_open_question_in_the_name_of_the_annotator(tmp_path: Path) -> None:
+    """Ann judges two beliefs; Bob begins anew; what was judged without a name becomes Ann's."""
+    page = tmp_path / "annotate.html"
+    asked = [ToAnnotate(7, "yes", f"{x}?", "Is it?", 0.5) for x in COLORS]
+    write_annotation_page(page, "Judge", asked, SPLIT)
+    assert "5 beliefs, about 1 minutes at 10 seconds each." in page.read_text()
+    seen = after(
+        page,
+        f"""
+        const send = key => dispatchEvent(new KeyboardEvent("keydown", {{ key }}));
+        const press = keys => [...keys].forEach(send), box = document.getElementById("person");
+        const count = () => document.getElementById("count").textContent;
+        const name = text => {{ box.value = text; box.dispatchEvent(new Event("change")); }};
+        press("yny"); name(" Ann  B "); const named = count(); press("ny"); const full = count();
+        name("Bob"); const bob = count(); name("Ann B"); press("y");
+        window.seen = {{ named, full, bob }};
+        {EXPORT.replace("return {", "return { ...window.seen,")}
+        """,
+    )
+    assert (seen["named"], seen["full"]) == ("2 of 5, 1 judged", "2 of 5, 2 judged")
+    assert seen["bob"] == "1 of 5, 0 judged"
+    (records,) = seen["exported"]  # type: ignore[misc]
+    base = {"image_id": 7, "answer": "yes", "weight": 0.5, "annotator": "Ann B"}
+    first, second, third = records
+    assert first == {
+        **base,
+        "question": "red?",
+        "relevant": True,
+        "same_fact": False,
+        "correct": True,
+    }
+    assert second == {**base, "question": "blue?", **dict.fromkeys(KINDS, False)}
+    assert third == {**base, "question": "green?", "relevant": True}
+    file = tmp_path / "annotations.json"
+    file.write_text(json.dumps(records[:2]))
+    beliefs = [_belief(f"{x}?", "yes", "rephrase", 0.5) for x in COLORS[:2]]
+    assert [one.type for one in apply_annotations(beliefs, file)] == ["complementary", "irrelevant"]
+
+
+KINDS = ("relevant", "same_fact", "correct")
+
+
+def test_a_table_sorts_by_any_column_and_links_to_its_runs(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "report.html").touch()
+    values = ["0.5 ± 0.1", "", "10", "failed", "-2"]
+    rows = [{"setting": f"x={at}", "r": value} for at, value in enumerate(values)]
+    runs = [[tmp_path / "a b", tmp_path / "7"], *[[]] * 4]
+    write_table(tmp_path, rows, "5 runs", runs=runs)
+    assert "runs" not in (tmp_path / "table.csv").read_text()
+    seen = after(
+        tmp_path / "table.html",
+        """
+        const first = row => row.cells[0].textContent.slice(2);
+        const rows = () => [...document.querySelectorAll("tbody tr")].map(first).join("");
+        const press = at => { document.querySelectorAll("th button")[at].click(); return rows(); };
+        const target = a => [a.textContent, a.getAttribute("href")];
+        const links = [...document.querySelectorAll("td a")].map(target);
+        return { orders: [rows(), press(1), press(1), press(0), press(0)], links,
+                 sorted: document.querySelector("[aria-sort]").ariaSort };
+        """,
+    )
+    # The highest first, then the lowest; cells without a number stay last. Texts: A to Z first.
+    assert seen["orders"] == ["01234", "20413", "40213", "01234", "43210"]
+    assert seen["links"] == [["a b", "a%20b/report.html"], ["7", "7"]]
+    assert seen["sorted"] == "descending"

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
 from ivqa.metrics import RScore
-from ivqa.report.belief_plots import svg
 from ivqa.report.contact_sheet import data_uri, write_contact_sheet, write_contact_sheet_png
 from ivqa.report.plots import write_noise_curve
 from ivqa.report.tables import markdown_table, print_metrics, print_noise_curve, print_table
@@ -201,14 +200,3 @@ def test_metrics_are_printed_by_name() -> None:
     console = Console(file=io.StringIO(), width=80)
     print_metrics({"val/loss": 1.25}, title="t", console=console)
     assert "val/loss" in console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def test_equal_figures_are_equal_texts() -> None:
-    def drawn() -> str:
-        figure, axes = plt.subplots()
-        axes.hist([1, 2, 2], bins=3)  # bars are clipped at the axes, by a path with an id
-        return svg(figure)
-
-    first = drawn()
-    assert 'clip-path="url(#' in first
-    assert drawn() == first

@@ -1,6 +1,7 @@
 """Tables, bars and curves of a multirun, from folders of jobs that are written by hand."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import product
@@ -76,7 +77,9 @@ def test_the_table_of_jobs_in_order_of_their_numbers(
         "metrics": {"a/b": 2.0, "a/b/c": 1.0},
     }
     assert [job["metrics"] for job in stored if not job["metrics"]] == [{}, {}]
-    assert "Models (10 of 12 runs)" in (tmp_path / "table.html").read_text()
+    page = (tmp_path / "table.html").read_text()
+    assert "Models (10 of 12 runs)" in page
+    assert re.findall(r'<a href="([^"]*)">', page) == [str(at) for at in kept]
     lines = capsys.readouterr().out.splitlines()
     assert "Models (10 of 12 runs)" in " ".join(" ".join(lines).split())
     for at in (3, 7):

@@ -53,9 +53,10 @@ def test_only_the_name_of_a_folder_is_kept(tmp_path: Path) -> None:
 
 def test_pages_show_their_origin() -> None:
     provenance.note_model("<b>", "12")
-    page = render("table.html.j2", title="t", names=["a"], rows=[["1"]])
-    assert f"<footer>ivqa {__version__}, commit " in page
-    assert "&lt;b&gt; at 12" in page
+    provenance.note_data("VQA v2")
+    page = render("table.html.j2", title="t", names=["a"], rows=[(["1"], [])], linked=False)
+    command = "python evaluate.py model=mlb &#39;data.root=a b&#39;"
+    assert f"<footer>&lt;b&gt; at 12; VQA v2; {command}; ivqa {__version__}, commit " in page
 
 
 def test_the_commit_has_a_mark_when_the_tree_has_changes(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ ABSENT = "answers questions about things that are not there"
             "stars",
         ),
         ("How many hearts are there?", "3", "counts too many things", "hearts"),
-        ("How many things are there?", "1", "counts too few things", "things"),
+        ("How many things are there?", "1", "counts too few things", ""),
         ("How many hearts are there?", "red", "answers “how many” without a number", "red"),
         ("What color is the star?", "blue", "gives things a color that they do not have", "blue"),
         (
@@ -61,7 +61,7 @@ ABSENT = "answers questions about things that are not there"
             "Do the star and the heart have the same color?",
             "yes",
             "compares things wrongly",
-            "color",
+            "colors",
         ),
         ("Where is this?", "beach", "mistakes the place of the scene", "desert for beach"),
         ("Is it raining?", "yes", "mistakes the weather of the scene", "clear for rainy"),

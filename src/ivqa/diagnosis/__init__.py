@@ -21,7 +21,6 @@ from ivqa.diagnosis.beliefs.beliefs_to_show import (
     across_confidence,
     first_meanings,
     meaning_of,
-    most_confident,
 )
 from ivqa.diagnosis.beliefs.challenge import write_challenge
 from ivqa.diagnosis.beliefs.corrections import (
@@ -132,7 +131,6 @@ __all__ = [
     "listed_beliefs",
     "main_answer_share",
     "meaning_of",
-    "most_confident",
     "next_hundred",
     "noisy_questions",
     "ordinary_questions",

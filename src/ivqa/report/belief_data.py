@@ -1,10 +1,11 @@
 """The beliefs of a page as compact JSON, which the page draws piece by piece."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ivqa.diagnosis import Belief, Mistake, Reasons, convicting, meaning_of
+from ivqa.diagnosis import Belief, Mistake, Reasons, RightAnswers, convicting, meaning_of
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.annotation_page import HasPictures, picture
 from ivqa.scenes import Oracle
@@ -16,6 +17,9 @@ _LEVELS = 64  # of an attention weight: one character each
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _KINDS = ("rephrase", "complementary", "adversarial", "irrelevant", "untyped")
 
+_SAYS = {"oracle": "oracle", "human": "people", "judge": "judge", "proxy": "annotators"}
+NO_SUCH_THING = "no such thing"
+
 Pair = tuple[int, str]
 
 
@@ -24,12 +28,20 @@ class PageBeliefs:
 
     Args:
         oracle: The oracle of the images, which knows the meanings of questions; None without one.
+        annotated: What annotators answered to a question, see `annotated_answers`.
     """
 
-    def __init__(self, models: Sequence[BeliefPageModel], oracle: Oracle | None) -> None:
+    def __init__(
+        self,
+        models: Sequence[BeliefPageModel],
+        oracle: Oracle | None,
+        annotated: RightAnswers = lambda image_id, question: None,
+    ) -> None:
         self.models = models
+        self._oracle, self._annotated = oracle, annotated
         self._means = meaning_of(oracle)
         self._questions: dict[str, int] = {}
+        self._rights: dict[tuple[str, ...], int] = {(): 0}
         self._sources: dict[str, int] = {}
         # The line of each belief in the beliefs.jsonl of its model.
         self._lines = [
@@ -59,8 +71,8 @@ class PageBeliefs:
 
         Returns:
             A JSON value. Questions are stored once; a belief is its number, its phi in
-            thousandths, a digit for its type, a letter for its source, and its line; a suspect
-            has what convicts it.
+            thousandths, a digit for its type, a letter for its source, its line, and the number of
+            its right answer if it is wrong; a suspect has what convicts it.
         """
         shown = set(self.shown_images)
         pairs = {key: own for key, own in self._pairs.items() if key[0] in shown}
@@ -89,6 +101,8 @@ class PageBeliefs:
             "questions": list(self._questions),
             "meanings": means,
             "sources": list(self._sources),
+            "rights": list(self._rights),
+            "nothing": NO_SUCH_THING,
             "kinds": list(_KINDS),
             "models": [model.name for model in self.models],
             "items": items,
@@ -106,12 +120,36 @@ class PageBeliefs:
             "t": "".join(str(_KINDS.index(belief.type or "untyped")) for belief in beliefs),
             "s": "".join(_LETTERS[self._source(belief)] for belief in beliefs),
             "l": lines,
+            "r": [self._right(model, belief) for belief in beliefs],
             "why": {at: _packed(reasons[line]) for at, line in enumerate(lines) if line in reasons},
             "x": {
                 at: said for at, one in enumerate(beliefs) if (said := self._against(model, one))
             },
             "found": found,
         }
+
+    def _right(self, model: int, belief: Belief) -> int:
+        """The number of who says what is right instead, and the right answers, the main one first.
+
+        0 for a right belief, and where the right answer is unknown.
+        """
+        own, answers = belief.answer, Counter[str]()
+        if belief.type == "irrelevant":
+            answers[NO_SUCH_THING] = 1
+        elif belief.type == "adversarial":
+            if belief.type_by == "judge":
+                answers.update([belief.judge_answer] if belief.judge_answer else [])
+            elif belief.type_by == "human":
+                answers.update(self.models[model].corrections.get(belief, ()))
+            elif belief.type_by == "proxy":
+                answers.update(self._annotated(belief.image_id, belief.question) or ())
+            elif self._oracle is not None:
+                judged = self._oracle.judge(belief.image_id, belief.question)
+                answers.update(sorted(judged.acceptable))
+                answers[judged.answer or own] += 1
+        said = [answer for answer, _ in answers.most_common() if answer != own]
+        right = (_SAYS[str(belief.type_by)], *said) if said else ()
+        return self._rights.setdefault(right, len(self._rights))
 
     def _against(self, model: int, belief: Belief) -> list[Any] | None:
         """What convicts a suspect: question, answer and phi, and the line if it is a belief."""
@@ -140,6 +178,7 @@ class PageBeliefs:
             "phi": round(belief.phi, 3),
             "type": belief.type or "untyped",
             "line": line,
+            "right": list(list(self._rights)[self._right(0, belief)]),
             "wordings": sum(self._means(other.question) == sense for other in own),
             **({} if reasons is None else {"why": _packed(reasons)}),
             "x": self._against(0, belief),

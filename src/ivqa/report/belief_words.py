@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from numpy.typing import ArrayLike
 from rich.console import Console
 
 from ivqa.diagnosis import Belief, Mistake, Reasons, across_confidence, commonest_mistakes
@@ -12,7 +13,8 @@ from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
 _LEAST_LEGAL = 0.5  # share of the samples of a generator
-_LEAST_JUDGED = 30  # beliefs that a share in the headline rests on
+LEAST_JUDGED = 30  # beliefs that a share in the headline or in a chart rests on
+_SURE = 0.75  # a confidence that the headline calls high
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class BeliefPageModel:
 
     Attributes:
         metrics: The metrics of the diagnosis by name.
+        weights: Weight of each belief where people labelled some (`label_weights`); None: equal.
+        corrections: The right answers that people entered for wrong beliefs.
         reasons: Why the model holds some of its beliefs, by line of beliefs.jsonl, from 1.
         r_score: R_score with the tolerance and limit of the metrics.
         note: What limits the diagnosis, as a sentence; "" if nothing does.
@@ -32,6 +36,8 @@ class BeliefPageModel:
     reasons: Mapping[int, Reasons] = field(default_factory=dict)
     r_score: RScore = PUBLISHED_R_SCORE
     note: str = ""
+    weights: ArrayLike | None = None
+    corrections: Mapping[Belief, Sequence[str]] = field(default_factory=dict)
 
     def noise(self) -> tuple[float, float] | None:
         """The accuracies without noise and at level 1; None if noise was not measured."""
@@ -45,12 +51,17 @@ def sentence(mistake: Mistake) -> str:
     """What the model gets wrong, as a sentence without its subject and full stop.
 
     >>> sentence(Mistake("counts too many things", [("stars", 3)], 4, 0.5, 0.62, [], (0, 1)))
-    'counts too many things (most often stars)'
+    'counts too many things, most often stars'
     """
-    things = [thing for thing, _ in mistake.things[:_THINGS]]
-    if not things:
-        return mistake.description
-    return f"{mistake.description} (most often {', '.join(things)})"
+    things = _listed(mistake)
+    return f"{mistake.description}, most often {things}" if things else mistake.description
+
+
+def _listed(mistake: Mistake) -> str:
+    """The commonest things, such as "stars, hearts and crosses"; "" without any."""
+    *others, last = [thing for thing, _ in mistake.things[:_THINGS]] or [""]
+    joint = ", " if any(" and " in thing for thing in (*others, last)) else " and "
+    return f"{', '.join(others)}{joint}{last}" if others else last
 
 
 def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
@@ -65,7 +76,7 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
     accuracy = metrics.get("vqa/accuracy")
     start = "" if accuracy is None else f"{name} answers {accuracy:.0%} of the questions correctly"
     provable = _provable(model)
-    if len(typed) < _LEAST_JUDGED:
+    if len(typed) < LEAST_JUDGED:
         few = f"Only {len(typed)} of its {len(beliefs):,} beliefs are judged, too few for a share."
         return [*([f"{start}."] if start else []), *([few] if typed else []), *provable]
     wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
@@ -75,17 +86,15 @@ def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
         low, high = (metrics[f"beliefs/incorrect_ppi_{end}"] for end in ("low", "high"))
         share = f"{low:.0%} to {high:.0%} of its {len(beliefs):,} beliefs are wrong"
     lines = [f"{start}, and {share}." if start else f"{name}: {share}."]
-    if mistakes and wrong >= _LEAST_JUDGED:
+    if mistakes and wrong >= LEAST_JUDGED:
         worst, *_ = mistakes
-        things = ", ".join(thing for thing, _ in worst.things[:_THINGS])
-        such = f", such as {things}" if things else ""
-        lines.append(f"In {worst.share:.0%} of these, it {worst.description}{such}.")
-    surest = across_confidence(beliefs)[0]
-    if surest.typed >= _LEAST_JUDGED:
-        lines.append(
-            f"Where it is most confident, at {surest.low:.0%} or more, "
-            f"{1 - surest.correct:.0%} of its beliefs are wrong."
-        )
+        lines.append(f"In {worst.share:.0%} of these, it {sentence(worst)}.")
+    lines += [
+        f"Where it is most confident, at {_SURE:.0%} or more, "
+        f"{1 - surest.correct:.0%} of its beliefs are wrong."
+        for surest in across_confidence(beliefs, (_SURE, 1.0), model.weights)
+        if surest.typed >= LEAST_JUDGED
+    ]
     return [*lines, *provable]
 
 

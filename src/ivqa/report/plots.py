@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
+from ivqa.report.charts import accuracies
 from ivqa.store.files import atomic_write
 
 matplotlib.use("Agg")
@@ -57,18 +58,6 @@ def write_noise_curve(path: Path, models: Mapping[str, Mapping[str, float]]) -> 
             axes.set_ylim(0, 1)
             axes.legend(frameon=False)
         _save(path, figure)
-
-
-def accuracies(metrics: Mapping[str, float], figure: str = "accuracy") -> list[float]:
-    """Collects the accuracy (or another figure) at levels 0, 1, ...; empty without noise.
-
-    >>> accuracies({"robustness/partition_0/accuracy": 0.8, "robustness/partition_1/accuracy": 0.6})
-    [0.8, 0.6]
-    """
-    means: list[float] = []
-    while (name := f"robustness/partition_{len(means)}/{figure}") in metrics:
-        means.append(metrics[name])
-    return means
 
 
 def write_shares(path: Path, shares: pd.DataFrame) -> None:

@@ -1,9 +1,11 @@
 """Tables for the terminal, and as Markdown, CSV, LaTeX and HTML."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 from rich.cells import cell_len
@@ -16,6 +18,7 @@ from ivqa.report.noise_words import accuracy_in_words, below_blind, ends_of_scor
 from ivqa.report.pages.base import write_page
 from ivqa.store.files import write_text
 
+_PAGES = ("report.html", "robustness.html", "questions.html", "consistency.html")
 _HEADING = 16  # characters of a heading before it folds inside of a word
 # Metrics with many values, which print_metrics leaves out.
 _LONG = re.compile(
@@ -198,16 +201,34 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 
 def write_table(
-    folder: Path, rows: Sequence[Mapping[str, Any]], title: str, name: str = "table"
+    folder: Path,
+    rows: Sequence[Mapping[str, Any]],
+    title: str,
+    name: str = "table",
+    runs: Sequence[Sequence[str | Path]] = (),
 ) -> None:
-    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html, with empty cells for missing values."""
+    """Writes NAME.md, NAME.csv, NAME.tex and NAME.html, with empty cells for missing values.
+
+    Args:
+        runs: The run directories behind each row, inside `folder`, to which the page links; may be
+            empty.
+    """
     columns = _columns_of(rows)
     write_text(folder / f"{name}.md", markdown_table(rows))
     frame = pd.DataFrame([{column: row.get(column, "") for column in columns} for row in rows])
     write_text(folder / f"{name}.csv", frame.to_csv(index=False))
     write_text(folder / f"{name}.tex", latex_table(rows))
+    links = [[_link(folder, Path(run)) for run in own] for own in runs] or [[] for _ in rows]
     html = folder / f"{name}.html"
-    write_page(html, "table.html.j2", title=title, names=columns, rows=_cells(rows))
+    body = list(zip(_cells(rows), links, strict=True))
+    write_page(html, "table.html.j2", title=title, names=columns, rows=body, linked=any(links))
+
+
+def _link(folder: Path, run: Path) -> tuple[str, str]:
+    """Name and relative address of the page of a run, or of its directory where it has none."""
+    pages = (run / page for page in _PAGES)
+    target = next((page for page in pages if page.is_file()), run)
+    return run.name, quote(os.path.relpath(target, folder))
 
 
 def latex_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from ivqa.errors import UserError
+from ivqa.provenance import note_data
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data, check_offered
 from ivqa.runs.own_components import try_models, try_text_components
@@ -35,6 +36,7 @@ def open_context(cfg: DictConfig, splits: list[str], unscored: Collection[str] =
     context = RunContext(cfg, dataset, None, terminal())
     check_data(context, splits, unscored)
     if splits:
+        note_data(dataset.title)
         try_text_components(cfg, dataset, splits[0])
     return context
 

@@ -42,7 +42,7 @@ def describe_mistake(question: str, answer: str, scene: Scene) -> Description | 
         return f"gives things a {attribute} that they do not have", name
     if program.kind == "relate":
         return "confuses places", _SIDES[str(program.relation)]
-    return "compares things wrongly", _COMPARED.get(program.kind, attribute)
+    return "compares things wrongly", _COMPARED.get(program.kind, plural(attribute))
 
 
 def _about_the_scene(program: Program, answer: str, scene: Scene) -> Description:
@@ -79,8 +79,8 @@ def _counted(things: Things, answer: str, scene: Scene) -> Description:
 
 
 def _words(noun: Noun) -> str:
-    """One word for a noun phrase: its shape, or else its most visible attribute."""
+    """A noun phrase in brief: its shape, or else its most visible attribute; "" for any thing."""
     if noun.shape is not None:
         return plural(noun.shape)
     other = noun.color or noun.pattern or noun.size
-    return f"{other} things" if other else "things"
+    return f"{other} things" if other else ""

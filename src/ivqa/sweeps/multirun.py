@@ -60,10 +60,11 @@ class MultirunTable(Callback):
             for name, prefixes in self.shared_rows.items()
         ]
         rows += [arranged(row, self.columns) for row in averages]
+        runs = [row.pop("runs", ()) for row in rows]
         write_json(sweep_dir / "results.json", jobs)
         counted = f"{len(finished)} of {len(jobs)} runs"
         title = counted if self.title is None else f"{self.title} ({counted})"
-        write_table(sweep_dir, rows, title)
+        write_table(sweep_dir, rows, title, runs=runs)
         console = terminal()
         print_table(rows, title=title, console=console)
         for job in jobs:
@@ -182,7 +183,9 @@ def beside(rows: Sequence[Mapping[str, Any]], overrides: Mapping[str, str]) -> l
         prefix = "".join(f"{name}/" for name, item in overrides.items() if item in items)
         own = found.setdefault(setting, {"setting": setting})
         for metric, value in row.items():
-            if metric != "setting":
+            if metric == "runs":
+                own["runs"] = [*own.get("runs", ()), *value]
+            elif metric != "setting":
                 own[metric if metric == "seeds" else prefix + metric] = value
     return list(found.values())
 
@@ -205,7 +208,9 @@ def joined(
         row: dict[str, Any] = {"setting": name}
         for own in rows:
             if own["setting"] in settings:
+                runs = [*row.get("runs", ()), *own.get("runs", ())]
                 row |= {metric: value for metric, value in own.items() if metric not in row}
+                row |= {"runs": runs} if runs else {}
         found.append(row)
     return found
 
@@ -223,7 +228,7 @@ def arranged(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, An
     if not columns:
         return {key: value for key, value in row.items() if key.count("/") < 2}
     shown = {heading: row.get(metric, "") for heading, metric in columns.items()}
-    return {key: row[key] for key in ("setting", "seeds") if key in row} | shown
+    return {key: row[key] for key in ("setting", "seeds", "runs") if key in row} | shown
 
 
 def replaced(columns: Mapping[str, str], prefixes: Mapping[str, str]) -> dict[str, str]:
@@ -244,7 +249,8 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     """Averages the metrics of jobs that differ in their seed alone.
 
     A row is named by the overrides that not all settings share. With several seeds every value is
-    a text "mean ± standard deviation" (n - 1 in the denominator).
+    a text "mean ± standard deviation" (n - 1 in the denominator). "runs" are the directories of
+    the jobs, where they have one.
     """
     frame = pd.DataFrame([job["metrics"] for job in jobs])
     settings = settings_of(jobs)
@@ -255,7 +261,10 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
         for metric in chosen.columns:
             mean, spread = chosen[metric].mean(), chosen[metric].std()
             row[str(metric)] = mean if len(chosen) == 1 else f"{mean:.3f} ± {spread:.3f}"
-        rows.append({**row, "seeds": len(chosen)} if len(chosen) > 1 else row)
+        of = [job for job, name in zip(jobs, settings, strict=True) if name == setting]
+        row |= {"seeds": len(chosen)} if len(chosen) > 1 else {}
+        runs = [job["directory"] for job in of if "directory" in job]
+        rows.append({**row, "runs": runs} if runs else row)
     return rows
 
 

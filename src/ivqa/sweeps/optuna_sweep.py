@@ -231,7 +231,8 @@ class OptunaSweep:
             for trial in [*finished, *failed]
         ]
         title = f"{len(finished)} of {len(rows)} points"
-        write_table(self.folder, rows, title)
+        runs = [[self.folder / str(trial.number)] for trial in [*finished, *failed]]
+        write_table(self.folder, rows, title, runs=runs)
         print_table(rows, title=title, console=self.console)
         write_sweep_plot(self.folder / "sweep.png", rows[: len(finished)], metric.name)
         command = " ".join(map(shortened, self._overrides(finished[0].params)))

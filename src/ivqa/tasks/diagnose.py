@@ -61,7 +61,7 @@ from ivqa.ranges import (
     Share,
     marks_of,
 )
-from ivqa.report.belief_plots import read_curves
+from ivqa.report.belief_charts import read_curves
 from ivqa.report.belief_words import BeliefPageModel, mostly_illegal, print_summary, summary
 from ivqa.report.model_names import title_in
 from ivqa.report.pages.annotation_page import write_annotation_page
@@ -202,15 +202,16 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         # 6. The report, the metrics, the terminal and the loggers.
         title = f"What {name} believes about {context.dataset.title}"
         r_score = instantiate(cfg.get("r_score")) or PUBLISHED_R_SCORE
-        shown = [BeliefPageModel(name, beliefs, metrics, reasons, r_score), *earlier]
+        model = BeliefPageModel(name, beliefs, metrics, reasons, r_score, "", weights, corrections)
+        shown = [model, *earlier]
         curves = read_curves(training_log(checkpoint))
         page = run_dir / "report.html"
         write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
         asked_first = to_annotate(guessed, pairs.references)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
         if "robustness/partition_1/accuracy" in metrics:
-            model, noise_page = (name, NoiseRecords.read(run_dir)), run_dir / "robustness.html"
-            write_noise_page(noise_page, f"{name} under noise", [model], split, r_score)
+            records, noise_page = NoiseRecords.read(run_dir), run_dir / "robustness.html"
+            write_noise_page(noise_page, f"{name} under noise", [(name, records)], split, r_score)
         show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)

@@ -42,6 +42,8 @@ class Belief:
         type_by: Where the type comes from, None where it is unknown.
         judge_wrong: Probability, by the judges, that the belief is wrong; None without judges, and
             then not in the file.
+        judge_answer: The judges' own answer to the question of an adversarial belief; None where
+            judges typed it otherwise or not at all, and then not in the file.
         suspect: Whether the other answers about the image make it probably wrong; None where that
             was not examined, and then neither field is in the file.
         contradicts: Lines of beliefs.jsonl, from 1: the beliefs about the image that cannot be
@@ -60,6 +62,7 @@ class Belief:
     type: BeliefType | None = None
     type_by: TypedBy | None = None
     judge_wrong: Share | None = None
+    judge_answer: str | None = None
     suspect: bool | None = None
     contradicts: Sequence[Count] = ()
     denied_by: tuple[str, str, float] | None = None
@@ -73,12 +76,11 @@ class Belief:
     def record(self) -> dict[str, Any]:
         """The fields by name."""
         record = dict(vars(self))  # as asdict, which takes ten times as long
-        if self.judge_wrong is None:
-            del record["judge_wrong"]
+        for name in ("judge_wrong", "judge_answer", "denied_by"):
+            if record[name] is None:
+                del record[name]
         if self.suspect is None:
             del record["suspect"], record["contradicts"]
-        if self.denied_by is None:
-            del record["denied_by"]
         return record
 
     def line(self) -> str:

@@ -1,80 +1,73 @@
-"""Samples of a belief set across the confidence of the model, and the beliefs to explain."""
+"""How much the confidence of a model is worth, and the beliefs whose reasons are shown."""
 
-import random
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ivqa.diagnosis.beliefs.beliefs import Belief
-from ivqa.diagnosis.policy.rewards import meaning
-from ivqa.scenes import Oracle
+import numpy as np
+from numpy.typing import ArrayLike
 
-_EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bands of confidence
+from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
+from ivqa.diagnosis.policy.rewards import meaning
+from ivqa.metrics.bootstrap import interval
+from ivqa.scenes import Oracle
 
 
 @dataclass(frozen=True)
 class Band:
-    """The beliefs whose confidence phi lies in [low, high).
+    """The typed beliefs whose confidence phi lies in [low, high).
 
     Attributes:
-        high: The upper edge; the last band contains it.
-        count: Number of beliefs.
-        typed: Number of those with a type.
-        correct: Share of the typed ones that are correct; 0 if none is typed.
-        examples: Some of them, drawn at random, of different images while there are enough.
+        high: The upper edge; that of the last band belongs to it.
+        typed: Number of beliefs with a type.
+        confidence: Their mean phi.
+        correct: Share of them that are correct, weighted.
+        interval: The 95 percent interval of the share; the bootstrap draws images.
     """
 
     low: float
     high: float
-    count: int
     typed: int
+    confidence: float
     correct: float
-    examples: Sequence[Belief]
+    interval: tuple[float, float]
 
 
-def across_confidence(beliefs: Sequence[Belief], number: int = 3, seed: int = 0) -> list[Band]:
-    """Draws beliefs at random from each band of confidence.
+def across_confidence(
+    beliefs: Sequence[Belief], edges: Sequence[float], weights: ArrayLike | None = None
+) -> list[Band]:
+    """How often beliefs of each confidence are correct: the calibration of a model.
 
     Args:
-        beliefs: The beliefs.
-        number: Examples of each band.
-        seed: Seed of the draw.
+        beliefs: N beliefs; those without a type are left out.
+        edges: Rising edges of the bands of phi.
+        weights: Weight of each belief (N,), > 0, see `shares_of_types`; None: all are equal.
 
     Returns:
-        The bands that have beliefs, the most confident first.
+        The bands that have typed beliefs, by rising confidence.
     """
+    given = np.ones(len(beliefs)) if weights is None else np.asarray(weights, np.float64)
     bands = []
-    for low, high in reversed(list(pairwise(_EDGES))):
-        own = [b for b in beliefs if low <= b.phi < high or b.phi == high == _EDGES[-1]]
+    for low, high in pairwise(edges):
+        own = [
+            (belief, weight)
+            for belief, weight in zip(beliefs, given, strict=True)
+            if belief.type and (low <= belief.phi < high or belief.phi == high == edges[-1])
+        ]
         if not own:
             continue
-        typed = [belief for belief in own if belief.type is not None]
-        correct = sum(belief.type in ("rephrase", "complementary") for belief in typed)
-        shuffled = random.Random(seed).sample(own, len(own))
-        bands.append(
-            Band(
-                low=low,
-                high=high,
-                count=len(own),
-                typed=len(typed),
-                correct=correct / max(len(typed), 1),
-                examples=_of_different_images(shuffled, number),
-            )
+        rows = {image: row for row, image in enumerate({one.image_id: None for one, _ in own})}
+        counts = np.zeros((len(rows), 2))  # right and wrong beliefs of each image
+        for one, weight in own:
+            counts[rows[one.image_id], int(one.type in WRONG)] += weight
+        correct = counts.sum(axis=0)[0] / counts.sum()
+        ends = interval(resampled_shares(counts)[:, 0])
+        mean = np.average([one.phi for one, _ in own], weights=[weight for _, weight in own])
+        band = Band(
+            low, high, len(own), float(mean), float(correct), (float(ends[0]), float(ends[1]))
         )
+        bands.append(band)
     return bands
-
-
-def most_confident(beliefs: Sequence[Belief], number: int = 3) -> list[Belief]:
-    """Chooses the most confident beliefs, of different images while there are enough.
-
-    Args:
-        beliefs: The beliefs.
-        number: How many.
-
-    Returns:
-        Beliefs by falling phi within the first of each image.
-    """
-    return _of_different_images(sorted(beliefs, key=lambda belief: -belief.phi), number)
 
 
 def meaning_of(oracle: Oracle | None) -> Callable[[str], Hashable]:
@@ -113,11 +106,3 @@ def first_meanings(
             known.add(sense)
             first.append(belief)
     return first
-
-
-def _of_different_images(beliefs: Sequence[Belief], number: int) -> list[Belief]:
-    """The first belief of each image; if the images are too few, then further ones."""
-    first = {belief.image_id: belief for belief in reversed(beliefs)}
-    ordered = [belief for belief in beliefs if first[belief.image_id] is belief]
-    others = [belief for belief in beliefs if first[belief.image_id] is not belief]
-    return (ordered + others)[:number]

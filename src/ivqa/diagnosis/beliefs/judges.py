@@ -6,6 +6,7 @@
 - Same fact? The words decide (`states_same_fact`), as for the proxy.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,7 +65,8 @@ def typed_by_judges(
         The beliefs in the same order, each with a type and with `judge_wrong`, the mean over judges
         of 1 - p(relevant) p(correct). p(correct) is phi of the belief's answer, p(relevant) that of
         "yes" to the presupposition which the judge doubts most. A judge that writes its answers has
-        no phi over a closed set, so that its probabilities are 0 or 1.
+        no phi over a closed set, so that its probabilities are 0 or 1. An adversarial belief has
+        `judge_answer`, the commonest other answer of the judges; of several, the first judge's.
     """
     correct = [_Claim(one.image_id, one.question, one.answer) for one in beliefs]
     presupposed = [
@@ -75,8 +77,10 @@ def typed_by_judges(
     relevance = [[row_of[claim] for claim in own] for own in presupposed]
     correctness = [row_of[claim] for claim in correct]
     votes, chances = [], []  # of each judge: (N, 2), relevant and correct
+    said = []  # of each judge: N answers
     for judge in judges:
-        answered = _answered(judge, claims)  # (claims, 2): verdict and probability
+        answered, given = _answered(judge, claims)  # (claims, 2): verdict and probability
+        said.append([given[row] for row in correctness])
         relevant = np.array(
             [answered[rows].min(axis=0) if rows else (1.0, 1.0) for rows in relevance]
         ).reshape(-1, 2)
@@ -87,11 +91,18 @@ def typed_by_judges(
     decided = np.where(share == 0.5, chance > 0.5, share > 0.5).tolist()
     doubts = (1 - np.prod(chances, axis=2).mean(axis=0)).tolist()
     typed = []
-    for belief, (is_relevant, is_correct), doubt in zip(beliefs, decided, doubts, strict=True):
+    for belief, (is_relevant, is_correct), doubt, answers in zip(
+        beliefs, decided, doubts, zip(*said, strict=True), strict=True
+    ):
         same = states_same_fact(belief, references)
         kind = type_of(relevant=is_relevant, same_fact=same, correct=is_correct)
         wrong = round(min(max(doubt, 0.0), 1.0), 6)  # as phi
-        typed.append(replace(belief, type=kind, type_by="judge", judge_wrong=wrong))
+        judged = replace(belief, type=kind, type_by="judge", judge_wrong=wrong, judge_answer=None)
+        if kind == "adversarial":
+            own = normalise_answer(belief.answer)
+            others = Counter(one for one in answers if normalise_answer(one) != own)
+            judged = replace(judged, judge_answer=others.most_common(1)[0][0])
+        typed.append(judged)
     return typed
 
 
@@ -119,7 +130,8 @@ def main_answer_share(judge: Judge, asked: Iterable[tuple[int, str, str]]) -> fl
     Returns:
         The share of the questions that it answers with the main answer, in [0, 1].
     """
-    return float(_answered(judge, [_Claim(*one) for one in asked])[:, 0].mean())
+    answered, _ = _answered(judge, [_Claim(*one) for one in asked])
+    return float(answered[:, 0].mean())
 
 
 def judge_agreement(judged: Sequence[Belief], typed: Sequence[Belief]) -> dict[str, float]:
@@ -162,9 +174,13 @@ def _presuppositions(belief: Belief) -> list[str]:
     ]
 
 
-def _answered(judge: Judge, claims: Sequence[_Claim]) -> NDArray[np.float64]:
-    """(claims, 2): whether the judge gives the answer of each claim, and its probability."""
+def _answered(judge: Judge, claims: Sequence[_Claim]) -> tuple[NDArray[np.float64], list[str]]:
+    """(claims, 2): whether the judge gives the answer of each claim, and its probability.
+
+    Beside it, what the judge answers to the question of each claim.
+    """
     answered = np.zeros((len(claims), 2))
+    said = [""] * len(claims)
     known = judge.answerer.answers
     forms = [normalise_answer(answer) for answer in known.answers] if known else []
     columns: dict[str, list[int]] = {}  # several answers of a closed set may have one form
@@ -179,15 +195,16 @@ def _answered(judge: Judge, claims: Sequence[_Claim]) -> NDArray[np.float64]:
         wanted = [normalise_answer(claims[row].answer) for row in rows]
         if known is None:
             given = map(normalise_answer, judge.answerer.answer(images, questions))
-            same = [own == other for own, other in zip(given, wanted, strict=True)]
-            answered[rows] = np.array(same, np.float64)[:, None]
+            for row, own, other in zip(rows, given, wanted, strict=True):
+                said[row], answered[row] = own, float(own == other)
             continue
         phi = judge.answerer.log_scores(images, questions).cpu().double().exp()  # (rows, |A|)
         best = phi.argmax(dim=1).tolist()
         for place, (row, form) in enumerate(zip(rows, wanted, strict=True)):
             chance = float(phi[place, columns.get(form, [])].sum())
+            said[row] = known.answers[best[place]]
             answered[row] = forms[best[place]] == form, chance
-    return answered
+    return answered, said
 
 
 def _kappa(first: NDArray, second: NDArray) -> float:

@@ -11,6 +11,7 @@ from ivqa.data import VQASplit
 from ivqa.report.contact_sheet import data_uri
 from ivqa.report.pages.base import script_json, write_page
 
+_SECONDS = 10  # that a person takes for a belief
 HIGHEST_SCORE = 4  # of the study: 0 is nonsense, 4 is perfect [iVQA 4]
 
 
@@ -52,8 +53,8 @@ def write_annotation_page(
     """Writes annotate.html, a questionnaire about questions in the given order.
 
     It asks whether a question is relevant, asks for the same fact as the reference, and is answered
-    correctly. The browser keeps the answers until they are exported as JSON. Incomplete answers are
-    exported too.
+    correctly. The browser keeps the answers of each person until they are exported as JSON, with
+    the person's name if it is given. Incomplete answers are exported too.
     """
     items = [
         {
@@ -67,7 +68,9 @@ def write_annotation_page(
     ]
     images = {item.image_id: picture(split, item.image_id) for item in asked}
     data = script_json({"images": images, "items": items})
-    write_page(path, "annotate.html.j2", title=title, data=data)
+    minutes = max(1, round(len(items) * _SECONDS / 60))
+    length = f"{len(items):,} beliefs, about {minutes:,} minutes at {_SECONDS} seconds each."
+    write_page(path, "annotate.html.j2", title=title, length=length, data=data)
 
 
 def picture(split: HasPictures, image_id: int, size: int = 256, quality: int = 88) -> str:

@@ -7,22 +7,22 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ivqa.data import VQASplit
 from ivqa.diagnosis import (
     TYPES,
-    Band,
     Belief,
     Mistake,
-    across_confidence,
     commonest_mistakes,
     convicted,
     first_meanings,
     meaning_of,
-    most_confident,
+    right_answers,
 )
 from ivqa.diagnosis.beliefs.mistakes import BY_CHANCE
+from ivqa.report.belief_charts import calibration_chart, confidence_chart, policy_chart
 from ivqa.report.belief_data import PageBeliefs, mistake_rows
-from ivqa.report.belief_plots import belief_plots
 from ivqa.report.belief_words import BeliefPageModel, headline, mostly_illegal, sentence, typed_by
+from ivqa.report.charts import noise_chart
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 from ivqa.report.pages.annotation_page import HasPictures
 from ivqa.report.pages.base import script_json, write_page
@@ -32,41 +32,32 @@ MOST_MODELS = 4
 _SHOWN_PER_PAIR = 15  # meanings, as many as the paper's figures show; a button adds the others
 _SHOWN_MISTAKES = 6  # kinds of wrong beliefs
 _EXPLAINED_PER_PAIR = 2  # meanings of a pair whose words and places are shown
-_TYPE_COLORS = {
-    "rephrase": "#2f6fd6",
-    "complementary": "#17794a",
-    "adversarial": "#b4560b",
-    "irrelevant": "#b0265a",
+_MEANINGS = {
+    "rephrase": "right, about a fact that a question of the data set asks for",
+    "complementary": "right, about another fact",
+    "adversarial": "wrong, about things that are there",
+    "irrelevant": "wrong, about things that are not there",
 }
 
 
 @dataclass(frozen=True)
 class _Front:
-    """What the top of the page shows of a model; `bands` are a random sample across confidence."""
+    """The beliefs that the top of the page shows."""
 
     mistakes: Sequence[Mistake]
     contradictions: Sequence[tuple[Belief, Belief]]
-    sure: Sequence[Belief]
-    bands: Sequence[Band]
 
     @classmethod
     def of(cls, beliefs: Sequence[Belief], oracle: Oracle | None) -> "_Front":
         """Chooses from the typed beliefs of a model; `oracle` may be None."""
-        return cls(
-            commonest_mistakes(beliefs, oracle),
-            convicted(beliefs),
-            most_confident(beliefs),
-            across_confidence(beliefs),
-        )
+        return cls(commonest_mistakes(beliefs, oracle), convicted(beliefs))
 
     def beliefs(self) -> list[Belief]:
         """All beliefs that are shown, each once."""
         shown = [
             belief for mistake in self.mistakes[:_SHOWN_MISTAKES] for belief in mistake.examples
         ]
-        shown += [belief for pair in self.contradictions for belief in pair]
-        shown += [*self.sure, *(belief for band in self.bands for belief in band.examples)]
-        return list(dict.fromkeys(shown))
+        return list(dict.fromkeys([*shown, *(one for pair in self.contradictions for one in pair)]))
 
 
 def beliefs_to_explain(beliefs: Sequence[Belief], oracle: Oracle | None) -> list[Belief]:
@@ -107,7 +98,10 @@ def write_belief_page(
     """
     front = _Front.of(models[0].beliefs, oracle)
     others = [commonest_mistakes(model.beliefs, oracle) for model in models[1:]]
-    beliefs = PageBeliefs(models, oracle)
+    if isinstance(split, VQASplit) and split.has_answers:
+        beliefs = PageBeliefs(models, oracle, right_answers(None, split))
+    else:
+        beliefs = PageBeliefs(models, oracle)
     shown = front.beliefs()
     # The template refers to a belief of the front by its position.
     place = {belief: at for at, belief in enumerate(shown)}
@@ -118,14 +112,15 @@ def write_belief_page(
         subtitle=_subtitle(beliefs),
         headline=headline(models[0], front.mistakes),
         models=[_summary(model) for model in models],
-        types=TYPES,
-        colors=_TYPE_COLORS,
-        plots=[Markup(svg) for svg in belief_plots(models, curves)],
+        types=_MEANINGS,
+        typed=any(belief.type for model in models for belief in model.beliefs),
+        charts=_charts(models),
+        policy=policy_chart(curves) if curves else None,
         mistakes=_mistakes([front.mistakes, *others], place),
         by_chance=any(belief.source == BY_CHANCE for belief in models[0].beliefs),
         contradictions=[[place[belief] for belief in pair] for pair in front.contradictions],
-        bands=_bands(front, place),
         suspects=any(belief.suspect for model in models for belief in model.beliefs),
+        shaded=any(model.reasons for model in models),
         looks=any(why.places for model in models for why in model.reasons.values()),
         data=script_json(beliefs.data(split, references, shown, _SHOWN_PER_PAIR)),
     )
@@ -155,21 +150,11 @@ def _mistakes(
     ]
 
 
-def _bands(front: _Front, place: Mapping[Belief, int]) -> list[dict[str, Any]]:
-    """The most confident beliefs, then the sample across confidence."""
-    rows: list[dict[str, Any]] = [
-        {"name": "the most confident", "note": "", "examples": front.sure}
-    ]
-    for band in front.bands:
-        known = f"; {band.correct:.0%} of {band.typed:,} are correct" if band.typed else ""
-        rows.append(
-            {
-                "name": f"confidence {band.low:.2f} to {band.high:.2f}",
-                "note": f"{band.count:,} beliefs{known}" if band.count != 1 else "1 belief",
-                "examples": band.examples,
-            }
-        )
-    return [{**row, "examples": [place[belief] for belief in row["examples"]]} for row in rows]
+def _charts(models: Sequence[BeliefPageModel]) -> list[Markup]:
+    """What confidence is worth, the confidences of each model, and the accuracy under noise."""
+    noise = noise_chart({model.name: model.metrics for model in models})
+    charts = [calibration_chart(models), *map(confidence_chart, models), noise]
+    return [chart for chart in charts if chart is not None]
 
 
 def _bar(value: float, low: float | None, high: float | None) -> dict[str, Any]:
@@ -198,11 +183,11 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
         words = score_in_words(*noise, model.r_score)
         notes.insert(0, f"Noise of level 1: the accuracy {change_in_words(*noise)} ({words}).")
     formats = {"beliefs": ",.0f", "of the questions answered correctly": ".0%"}
-    shares = {kind: f"beliefs/{kind}" for kind in ("correct", *TYPES)}
-    shares |= {
-        "contradictory": "beliefs/contradictions",
-        "wrong at least": "beliefs/errors_at_least",
-        "suspected": "beliefs/suspects",
+    shares = {
+        "correct": "correct",
+        "contradictory": "contradictions",
+        "wrong at least": "errors_at_least",
+        "suspected": "suspects",
     }
     return {
         "name": model.name,
@@ -212,10 +197,17 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
             if value is not None
         },
         "shares": {
-            kind: _bar(metrics[key], metrics.get(f"{key}_low"), metrics.get(f"{key}_high"))
-            for kind, key in shares.items()
-            if key in metrics
+            name: _share(metrics, key) for name, key in shares.items() if _share(metrics, key)
         },
+        "types": {kind: share for kind in TYPES if (share := _share(metrics, kind))},
         "notes": notes,
         "typed_by": typed_by(model.beliefs),
     }
+
+
+def _share(metrics: Mapping[str, float], name: str) -> dict[str, Any] | None:
+    """beliefs/NAME as a bar; None where it was not measured."""
+    key = f"beliefs/{name}"
+    if key not in metrics:
+        return None
+    return _bar(metrics[key], metrics.get(f"{key}_low"), metrics.get(f"{key}_high"))

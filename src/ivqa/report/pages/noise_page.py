@@ -6,6 +6,7 @@ from typing import Any
 
 from ivqa.data import VQASplit
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
+from ivqa.report.charts import noise_chart
 from ivqa.report.noise_words import (
     accuracy_in_words,
     below_blind,
@@ -31,9 +32,10 @@ def write_noise_page(
 ) -> None:
     """Writes robustness.html, one file without links to others.
 
-    It shows a table of accuracies by level and answer type for each model, and for each level the
-    accuracies with their intervals, how many answers change, and examples: questions whose answers
-    by the first model change under noise. Several models are compared on their common questions.
+    It shows the accuracies of all models by level as a chart, a table of accuracies by level and
+    answer type for each model, and for each level the accuracies with their intervals, how many
+    answers change, and examples: questions whose answers by the first model change under noise.
+    Several models are compared on their common questions.
 
     Args:
         models: The name of each model and its answers at every level of noise.
@@ -55,6 +57,7 @@ def write_noise_page(
         title=title,
         subtitle=f"{len(records[0]):,} questions, {accuracy_in_words(r_score.accuracy)}",
         tables=[_table(name, own) for name, own in zip(names, figures, strict=True) if changes],
+        chart=noise_chart(dict(zip(names, map(_metrics, figures), strict=True))),
         headline=_headline(names, records, figures, changes),
         clean=[_accuracy(name, own, 0) for name, own in zip(names, figures, strict=True)],
         levels=[
@@ -105,9 +108,14 @@ def _accuracy(name: str, figures: dict[str, float], level: int) -> dict[str, Any
     return {"name": name, "value": value, "low": low, "high": high, "text": text}
 
 
+def _metrics(figures: dict[str, float]) -> dict[str, float]:
+    """Figures of a curve with the names that metrics.json gives them."""
+    return {f"robustness/{key}": value for key, value in figures.items()}
+
+
 def _table(name: str, figures: dict[str, float]) -> dict[str, Any]:
     """The table of a model: its columns' headings, and a row of cells for each level."""
-    columns = noise_columns({f"robustness/{key}": value for key, value in figures.items()})
+    columns = noise_columns(_metrics(figures))
     rows = list(zip(*(cells for _, cells in columns), strict=True))
     return {"name": name, "headings": [heading for heading, _ in columns], "rows": rows}
 

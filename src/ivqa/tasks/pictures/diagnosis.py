@@ -26,7 +26,7 @@ from ivqa.diagnosis import (
 )
 from ivqa.errors import UserError
 from ivqa.logic import unclear
-from ivqa.provenance import note_questions
+from ivqa.provenance import note_data, note_questions
 from ivqa.ranges import CHANGEABLE, NO_EFFECT, Checkpoint, Count, NonNegative, Place, Share
 from ivqa.report.belief_words import BeliefPageModel, headline, print_summary
 from ivqa.report.model_names import title_in
@@ -131,6 +131,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     part = context.parts["answerer"]
     model = obtain_picture_model(part)
     pictures = NumberedPictures(files)
+    note_data(f"{pictures_in_words(len(files))} of {Path(str(cfg.images)).name}")
     note = ""
     if isinstance(source_of(cfg.vqa), TrainedHere) and oracle is None:
         note = (
