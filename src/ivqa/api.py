@@ -43,6 +43,7 @@ from ivqa.runs.picture_model import (
     check_gives_probabilities,
     check_reads_images,
     obtain_picture_model,
+    unlike_training,
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
@@ -216,9 +217,10 @@ def diagnose(
     if max_questions < 1:
         raise UserError(f"max_questions={max_questions} must be at least 1")
     pictures = numbered_pictures(images)
-    words = None
+    words, note = None, ""
     if isinstance(model, LoadedAnswerer):
         ask, words = picture_asker(model.model, pictures), known_words(model.model)
+        note = unlike_training(model.model, pictures, list(pictures.pictures))
     else:
         ask = _asker(model, pictures)
     beliefs = ask_in_plain_english(
@@ -229,7 +231,7 @@ def diagnose(
         seed=seed,
         console=terminal(stderr=True),
     )
-    return Diagnosis(described(name, beliefs, pictures, None))
+    return Diagnosis(described(name, beliefs, pictures, None, note))
 
 
 def load(source: str | Path, **overrides: Any) -> LoadedGenerator:

@@ -10,7 +10,7 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
-from ivqa.config.model_sources import TrainedHere, source_of
+from ivqa.config.model_sources import source_of
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import (
     AskedLog,
@@ -34,7 +34,7 @@ from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import write_belief_page
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import obtain_picture_model
+from ivqa.runs.picture_model import obtain_picture_model, unlike_training
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
 from ivqa.scenes import Oracle, oracle_of
@@ -131,12 +131,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     part = context.parts["answerer"]
     model = obtain_picture_model(part)
     pictures = NumberedPictures(files)
-    note = ""
-    if isinstance(source_of(cfg.vqa), TrainedHere) and oracle is None:
-        note = (
-            f"{title_in(cfg.vqa)} was trained on {part.of_training.dataset.title}: what "
-            "it says about pictures of another kind is guesswork."
-        )
+    if note := unlike_training(model, pictures, list(files)):
         console.print(note, soft_wrap=True)
     origin = {
         "model": model.context.source_identity(),
