@@ -117,7 +117,8 @@ def write_belief_page(
         title=title,
         subtitle=_subtitle(beliefs),
         headline=headline(models[0], front.mistakes),
-        models=[_summary(model) for model in models],
+        # The headline has the notes of the first model.
+        models=[_summary(model, noted=at > 0) for at, model in enumerate(models)],
         types=TYPES,
         colors=_TYPE_COLORS,
         plots=[Markup(svg) for svg in belief_plots(models, curves)],
@@ -180,8 +181,8 @@ def _bar(value: float, low: float | None, high: float | None) -> dict[str, Any]:
     return {"value": 100 * value, "low": 100 * (low or 0), "high": 100 * (high or 0), "text": text}
 
 
-def _summary(model: BeliefPageModel) -> dict[str, Any]:
-    """The figures of a model at the top of the page."""
+def _summary(model: BeliefPageModel, *, noted: bool) -> dict[str, Any]:
+    """The figures of a model; `noted`: with the sentences about what limits its diagnosis."""
     metrics = model.metrics
     figures = {
         "beliefs": metrics.get("beliefs/count"),
@@ -191,7 +192,7 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
     }
     noise = model.noise()
     notes = [
-        *filter(None, [model.note, mostly_illegal(metrics)]),
+        *(filter(None, [model.note, mostly_illegal(metrics)]) if noted else ()),
         *below_blind(model.name, metrics),
     ]
     if noise is not None:

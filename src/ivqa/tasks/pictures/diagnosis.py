@@ -88,8 +88,7 @@ class PictureDiagnosis:
 
     def lines(self) -> list[str]:
         """The diagnosis in a few sentences."""
-        shown = BeliefPageModel(self.name, self.beliefs, self.metrics)
-        return [*headline(shown, []), *filter(None, [self.note])]
+        return headline(BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note), [])
 
     def write(self, folder: Path) -> None:
         """Writes beliefs.jsonl, pictures.json, report.html, annotate.html and metrics.json."""
