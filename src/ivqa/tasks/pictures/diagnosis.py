@@ -47,7 +47,7 @@ from ivqa.tasks.pictures.asking import (
     check_answers_questions,
     confirm,
     drawn_pictures,
-    known_words,
+    known_by,
     picture_asker,
     pictures_in_words,
 )
@@ -144,7 +144,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         log,
         list(files),
         cfg.max_questions,
-        words=known_words(model),
+        **known_by(model),
         seed=cfg.seed,
         explore=cfg.explore,
         stop_below=cfg.stop_below,
