@@ -25,12 +25,13 @@ from ivqa.features import ConceptFeatures, FeatureStore
 from ivqa.features.concept_features import RELEASED_NAME
 from ivqa.features.concepts import described_images
 from ivqa.generators import Sampling
-from ivqa.released import Released, catalogue, note, release
+from ivqa.released import FOLDER, Released, catalogue, note, release
 from ivqa.runs.context import RunContext
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
 from ivqa.scenes import ScenesDataset, parse
+from ivqa.store.files import write_text
 from ivqa.store.weights import load_into, write_weights
 from ivqa.terminal import terminal
 from ivqa.text.vocabulary import Vocabulary
@@ -39,6 +40,18 @@ CONF = Path(__file__).parents[1] / "conf"
 TOLERANCE = 0.01
 """Largest difference of a score between processors."""
 
+_CARDS = FOLDER / "README.md"
+_ABOUT = {  # what each is, and what its scores mean
+    RELEASED_NAME: "Image features: a compact CNN that predicts the concepts of a scene. "
+    "`val_map`: mean average precision of the concepts",
+    "ivqa_vae": "Question generator p(q | z, I, a). `nll_per_word`: negative log-likelihood of the "
+    "questions of the data, in nats per word; `grammatical`: share of its samples that the grammar "
+    "of the scenes parses",
+    "legality": "Legality model: whether a text is a question that people would ask. `auroc`: of "
+    "grammatical samples against others; `kept`: share of the questions of the data that pass",
+    "mlb": "VQA model MLB (Kim et al., 2017), seed 1. `accuracy`: share of questions whose main "
+    "answer it gives",
+}
 _PARTS = ("questioner", "legality_model", "answerer")
 _SCORED = 1000  # held-out questions
 
@@ -82,6 +95,7 @@ def main() -> None:
     held_out = small_scenes(Path(arguments.artifacts) / "data")
     if arguments.check:
         check(held_out, store)
+        write_text(_CARDS, cards())
         return
     splits, only = ["train", "val"], arguments.only
     pretrained = "pretrained=true" if only else "pretrained=false"
@@ -107,6 +121,33 @@ def main() -> None:
         if only in (None, name):
             note(replace(catalogue()[name], scores=scores))
             print(name, json.dumps(scores))
+    write_text(_CARDS, cards())
+
+
+def cards() -> str:
+    """A card for each released weight, in Markdown: what it is, its training, scores and limits."""
+    text = """# Released weights
+
+Written by `python -m tools.release`. All are trained on scenes, the embedded data of ivqa, and
+licensed as ivqa (Apache-2.0). They say little about photographs, and about questions outside of the
+grammar of the scenes. The scores are those of 100 held-out scenes with 10 questions each. A command
+uses them where data, settings and versions of the code fit; `pretrained=false` trains the model.
+"""
+    for name, one in catalogue().items():
+        size = sum(value.numel() for value in one.weights().values())
+        scores = ", ".join(f"`{term}` {value:.3f}" for term, value in one.scores.items())
+        code = ", ".join(f"{part} {version}" for part, version in sorted(one.code.items()))
+        text += f"""
+## {name}
+
+{_ABOUT[name]}.
+
+- Scores: {scores}.
+- Values in `{one.file.name}`: {size:,}; digest {one.digest}.
+- Data: scenes, cache key {one.identity["data"]}; all settings are in `manifest.json`.
+- Versions of the code: {code}.
+"""
+    return text
 
 
 def _release_features(context: RunContext) -> None:

@@ -43,10 +43,11 @@ from ivqa.runs.picture_model import (
     check_gives_probabilities,
     check_reads_images,
     obtain_picture_model,
+    unlike_training,
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.saved_config import configured
-from ivqa.tasks.pictures.asking import ask_in_plain_english, known_words, picture_asker
+from ivqa.tasks.pictures.asking import Known, ask_in_plain_english, known_by, picture_asker
 from ivqa.tasks.pictures.diagnosis import PictureDiagnosis, described
 from ivqa.terminal import terminal
 from ivqa.text.answers import AnswerVocabulary
@@ -216,20 +217,21 @@ def diagnose(
     if max_questions < 1:
         raise UserError(f"max_questions={max_questions} must be at least 1")
     pictures = numbered_pictures(images)
-    words = None
+    known, note = Known(words=None, answers=None), ""
     if isinstance(model, LoadedAnswerer):
-        ask, words = picture_asker(model.model, pictures), known_words(model.model)
+        ask, known = picture_asker(model.model, pictures), known_by(model.model)
+        note = unlike_training(model.model, pictures, list(pictures.pictures))
     else:
         ask = _asker(model, pictures)
     beliefs = ask_in_plain_english(
         ask,
         list(pictures.pictures),
         max_questions,
-        words=words,
+        **known,
         seed=seed,
         console=terminal(stderr=True),
     )
-    return Diagnosis(described(name, beliefs, pictures, None))
+    return Diagnosis(described(name, beliefs, pictures, None, note))
 
 
 def load(source: str | Path, **overrides: Any) -> LoadedGenerator:

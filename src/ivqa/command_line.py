@@ -172,10 +172,18 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     model = (cfg.get("vqa") or cfg.get("model") or {}).get("name")
     hydra_cfg = HydraConfig.get()
     provenance.begin(f"{hydra_cfg.job.config_name}.py", list(hydra_cfg.overrides.task), model)
+    run_dir, is_first = Path(cfg.output_dir), not rank_zero_only.rank  # type: ignore[attr-defined]
+    if repo := cfg.get("push_to_hub") if is_first else None:
+        from ivqa.hub import check_can_push, push_run
+
+        if hydra_cfg.mode is RunMode.MULTIRUN:
+            raise UserError("push_to_hub= takes one run; leave -m out")
+        check_can_push(repo)
     result = instantiate(cfg.command)(cfg)
-    run_dir = Path(cfg.output_dir)
-    if (run_dir / "metrics.json").is_file() and not rank_zero_only.rank:  # type: ignore[attr-defined]
+    if is_first and (run_dir / "metrics.json").is_file():
         provenance.write(run_dir)
+    if repo:
+        print(f"pushed: {push_run(run_dir, repo)}")
     return result
 
 

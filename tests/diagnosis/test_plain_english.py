@@ -104,9 +104,12 @@ def test_things_are_read_from_answers(answer: str, things: tuple[str, ...]) -> N
         ("size", "large", "large"),
         ("color", "unknown", None),
         ("material", "wood", "made of wood"),
+        ("material", "glass", "made of glass"),
+        ("material", "blue", None),
         ("action", "riding a horse", "riding a horse"),
         ("action", "horse", None),
         ("where", "left", None),
+        ("shape", "star", None),
     ],
 )
 def test_values_are_read_from_answers(attribute: str, answer: str, value: str | None) -> None:

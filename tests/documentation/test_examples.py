@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import documented_commands as documented
 from documented_commands import PROJECT
@@ -77,6 +79,26 @@ def test_the_ranker_of_the_page_ranks(tmp_path: Path) -> None:
     )
     assert row["scores"][0] == pytest.approx(len(main & best) / len(main | best))
     assert row["scores"] == sorted(row["scores"], reverse=True)
+
+
+@pytest.mark.parametrize(("page", "sees"), [("README.md", False), ("docs/pictures.md", True)])
+def test_the_diagnosis_in_python_runs(
+    page: str, sees: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both models say yes to everything, so that it is day and night."""
+    blocks = [block.text for block in documented.blocks(PROJECT / page)]
+    (text,) = [text for text in blocks if "ivqa.diagnose(" in text]
+    assert len([line for line in text.splitlines() if line]) == (7 if sees else 5)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (40, 30), "teal").save(tmp_path / "photos" / "teal.png")
+    names: dict[str, Any] = {}
+    exec(compile(text.replace("max_questions=1000", "max_questions=80"), page, "exec"), names)
+    metrics = json.loads((tmp_path / "page" / "metrics.json").read_text())
+    assert metrics == names["found"].metrics
+    assert metrics["beliefs/errors_at_least"] > 0
+    assert set(names["found"].beliefs["phi"]) == {0.9 if sees else 1.0}
+    assert (tmp_path / "page" / "report.html").is_file()
 
 
 @pytest.mark.slow

@@ -48,4 +48,6 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         namespace["picture"], namespace["questions"]
     )
     assert namespace["scores"].shape == (2, 2)
+    assert 0 < len(namespace["found"].beliefs) <= 60
+    assert namespace["page"].is_file()
     assert (tmp_path / "artifacts" / "features").is_dir()

@@ -22,7 +22,7 @@ from ivqa.logic import contradicting
 from tiny_transformers import tiny_llava
 from vqa.chat_server import ChatServer, said, serving
 
-from .conftest import TINY_FEATURES, Run, metrics_of, start
+from .conftest import TINY_FEATURES, TINY_MODEL, Run, metrics_of, start
 
 
 @pytest.fixture(scope="module")
@@ -260,16 +260,57 @@ def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
     )
     words = {word for one in beliefs for word in one.question.lower().rstrip("?").split()}
     assert "dog" not in words  # the model was trained on scenes
-    plain = tmp_path / "plain"
-    status, printed = run("diagnose", *common, f"output_dir={plain}")
-    assert status == 0, printed
-    assert "MLB was trained on tiny: what it says about pictures of another kind" in printed
-    assert "search/wrong_facts_per_1000" not in metrics_of(plain)
     status, printed = run(
         "diagnose", *common, "oracle=true", "split=train", f"output_dir={tmp_path / 'other'}"
     )
     assert status == 1
     assert "is no image of split 'train'" in printed
+
+
+def test_pictures_unlike_those_of_the_training_are_said(
+    run: Run, tiny_root: Path, tmp_path: Path
+) -> None:
+    """A model of scenes about bright surfaces, and about scenes."""
+    photos = tmp_path / "bright"
+    photos.mkdir()
+    for color in ("white", "magenta", "cyan", "yellow", "red", "lime", "blue", "black"):
+        Image.new("RGB", (64, 48), color).save(photos / f"{color}.png")
+    data = ["data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES]
+    said = "pictures are unlike the training pictures of {} (tiny), by the image features"
+    scenes, own = tiny_root / "images" / "val", tmp_path / "trained"
+    status, printed = run("train", *data, "model=mlb", "model.epochs=1", f"output_dir={own}")
+    assert status == 0, printed
+    command = [
+        *data,
+        "vqa=mlb",
+        f"model.part_ckpt.answerer={own}/checkpoints/best.ckpt",
+        "max_questions=8",
+    ]
+    for images, unlike in ((photos, True), (scenes, False)):
+        folder = tmp_path / str(unlike)
+        status, printed = run("diagnose", f"images={images}", *command, f"output_dir={folder}")
+        assert status == 0, printed
+        # Before the first question, and after the figures.
+        assert printed.partition("at most 8 questions")[0].count(said.format("MLB")) == unlike
+        assert ("by the image features" in (folder / "report.html").read_text()) == unlike
+    asked = tmp_path / "asked"
+    status, printed = run(
+        *("evaluate", f"image={photos}", "answer=yes", *data, *TINY_MODEL, "num_questions=2"),
+        f"output_dir={asked}",
+    )
+    assert status == 0, printed
+    assert said.format("ivqa_vae") in printed
+    assert said.format("ivqa_vae") in (asked / "questions.html").read_text()
+    # Python says the same; data with other words are not those of the training.
+    model = ivqa.load_vqa(own)
+    assert said.format("MLB") in ivqa.diagnose(model, photos, max_questions=8).found.note
+    root = Path(shutil.copytree(tiny_root, tmp_path / "tiny"))
+    questions = root / "questions_train.json"
+    questions.write_text(questions.read_text().replace("star", "asterisk"))
+    command[1] = f"data.root={root}"
+    status, printed = run("diagnose", f"images={photos}", *command, f"output_dir={asked}2")
+    assert status == 0, printed
+    assert "unlike the training" not in printed
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The belief page in headless Chromium: words, places, links, pages, and its size."""
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from PIL import Image
 
 from browser import after, needs_chromium
 from ivqa.data import VQASplit
+from ivqa.data.given_pictures import NumberedPictures
 from ivqa.data.images import ImageFiles
 from ivqa.diagnosis import Belief, Reasons
 from ivqa.report.belief_data import MOST_BELIEFS
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.belief_page import write_belief_page
+from ivqa.tasks.pictures.diagnosis import PictureDiagnosis
 
 BASE = Belief(1, "yes", "Is it red?", 0.9, -3.0, 0.9, "rl", "adversarial", "oracle")
 WORDS = ["star", "heart", "cross", "circle", "square", "hexagon", "diamond", "dog", "cat", "bus"]
@@ -43,6 +46,23 @@ def pictures(tmp_path: Path) -> Path:
     for number in range(1, 4):
         Image.new("RGB", (60, 40), "teal").save(folder / f"{number}.png")
     return folder
+
+
+@pytest.mark.parametrize("judged", [29, 30])
+def test_no_headline_of_a_page_rests_on_fewer_than_30_judged_beliefs(
+    judged: int, tmp_path: Path, pictures: Path
+) -> None:
+    """The page of a data set, and that of a folder of pictures."""
+    beliefs = [replace(BASE, source="by_chance")] * judged + [replace(BASE, type=None)] * 40
+    metrics, data_page = {"beliefs/errors_at_least": 0.1}, tmp_path / "data.html"
+    _page(data_page, [BeliefPageModel("one", beliefs, metrics)], _split(3, pictures))
+    files = NumberedPictures({1: pictures / "1.png"})
+    PictureDiagnosis("one", beliefs, metrics, files).write(tmp_path)
+    for page in (data_page, tmp_path / "report.html"):
+        (lines,) = re.findall('<div class="headline">(.*?)</div>', page.read_text(), re.DOTALL)
+        assert ("100% of" in lines) == (judged == 30)
+        assert (f"Only 29 of its {29 + 40} beliefs are judged" in lines) == (judged == 29)
+        assert "At least 7 of its" in lines  # 0.1 of 69 or 70: what contradicts needs no judge
 
 
 @needs_chromium

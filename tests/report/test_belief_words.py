@@ -31,7 +31,7 @@ WRONG = Belief(1, "2", "How many stars are there?", 0.5, -3.0, 0.9, "rl", "adver
 
 
 def test_the_summary_says_what_the_metrics_say() -> None:
-    assert summary(BeliefPageModel("mlb", [WRONG], METRICS), None) == [
+    assert summary(BeliefPageModel("mlb", [WRONG] * 30, METRICS), None) == [
         "mlb answers 81% of the questions correctly.",
         "Under noise of level 1, 59%: the accuracy falls by 21.9 points (R_score 0.00, because it "
         "falls by 20 points or more).",
@@ -59,10 +59,15 @@ def test_the_summary_warns_of_a_model_that_is_not_better_than_a_blind_one() -> N
 
 def test_types_of_some_beliefs_are_not_those_of_all() -> None:
     untyped = Belief(1, "2", "How many?", 0.5, -3.0, 0.9, "rl")
-    by_proxy = replace(WRONG, type_by="proxy")
-    lines = summary(BeliefPageModel("mlb", [untyped, by_proxy, untyped], METRICS), None)
-    assert lines[3].startswith("Of the 1 that could be typed, 59% are correct (7% rephrase, ")
-    assert lines[3].endswith("21% irrelevant); typed by: proxy, 1 of 3.")
+    by_proxy = [replace(WRONG, type_by="proxy")] * 30
+    lines = summary(BeliefPageModel("mlb", [untyped, *by_proxy, untyped], METRICS), None)
+    assert lines[3].startswith("Of the 30 that could be typed, 59% are correct (7% rephrase, ")
+    assert lines[3].endswith("21% irrelevant); typed by: proxy, 30 of 32.")
+    few = summary(BeliefPageModel("mlb", [untyped, *by_proxy[1:], untyped], METRICS), None)
+    assert few[3:] == [
+        "Only 29 are judged, too few for a share; typed by: proxy, 29 of 31.",
+        "18% contradict another belief about the same image.",
+    ]
 
 
 def test_what_was_not_measured_is_not_said() -> None:
@@ -98,13 +103,15 @@ def test_the_headline_says_what_is_wrong_and_how_much_confidence_is_worth() -> N
         "Where it is most confident, at 75% or more, 50% of its beliefs are wrong.",
     ]
     ends = {f"beliefs/incorrect_ppi{end}": at for end, at in (("_low", 0.25), ("_high", 0.5))}
-    labelled = METRICS | ends | {"beliefs/incorrect_ppi": 0.375, "beliefs/labels": 3.0}
+    labelled = METRICS | ends | {"beliefs/incorrect_ppi": 0.375, "beliefs/labels": 30.0}
     page = BeliefPageModel("MLB", [*beliefs, untyped], labelled)
     assert headline(page, [])[0].endswith("and 25% to 50% of its 121 beliefs are wrong.")
     assert (
-        "Corrected by labels of 3 beliefs, 38% of all beliefs are wrong "
+        "Corrected by labels of 30 beliefs, 38% of all beliefs are wrong "
         "(95 percent interval: 25% to 50%)."
     ) in summary(page, None)
+    few = replace(page, metrics={**labelled, "beliefs/labels": 29.0})
+    assert "75% of its 120 beliefs that could be typed" in headline(few, [])[0]
     model = BeliefPageModel("MLB", [*beliefs, untyped], {})
     assert headline(model, [])[0] == "MLB: 75% of its 120 beliefs that could be typed are wrong."
     assert headline(BeliefPageModel("MLB", [untyped], METRICS), []) == [
@@ -129,6 +136,26 @@ def test_no_headline_rests_on_fewer_than_30_judged_beliefs() -> None:
         "MLB: 50% of its 58 beliefs are wrong.",
         "Where it is most confident, at 75% or more, 3% of its beliefs are wrong.",
     ]
+
+
+def test_a_share_of_those_drawn_by_chance_rests_on_30_of_them() -> None:
+    """A search found 60 wrong beliefs of another kind; chance found 29 or 30, of two kinds."""
+    searched = [replace(WRONG, question="Is it red?", source="plain_english")] * 60
+    drawn = [replace(WRONG, source="by_chance")] * 24
+    other = [replace(WRONG, source="by_chance", question="Where is it?")]
+    for number, said in ((5, 2), (6, 3)):
+        model = BeliefPageModel("MLB", [*searched, *drawn, *other * number], {})
+        lines = headline(model, commonest_mistakes(model.beliefs, None))
+        assert len(lines) == said
+        assert ("drawn by chance" in " ".join(lines)) == (said == 3)
+    assert lines[1] == (
+        "In 80% of the 30 of these drawn by chance, it answers “how many …” wrongly, such as “2”."
+    )
+
+
+def test_what_limits_a_diagnosis_stands_in_the_headline() -> None:
+    noted = BeliefPageModel("MLB", [WRONG], {"rl/legal": 0.1}, note="Few pictures.")
+    assert headline(noted, [])[1:] == ["Few pictures.", mostly_illegal({"rl/legal": 0.1})]
 
 
 def test_mostly_illegal_questions_are_said() -> None:

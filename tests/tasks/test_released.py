@@ -1,5 +1,6 @@
 """Released weights fit the current data, configuration and code, and reproduce their scores."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,19 @@ def test_released_weights_fit_the_data_and_configuration_of_diagnose() -> None:
     assert wanted.keys() == released.catalogue().keys() == NAMES
     for name, identity in wanted.items():
         assert released.catalogue()[name].identity == identity, f"{name}: run `make release`"
+
+
+def test_each_released_weight_has_a_card_with_its_scores() -> None:
+    text = (released.FOLDER / "README.md").read_text()
+    assert text == release.cards(), "run `make release CHECK=1`"
+    found = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
+    manifest = json.loads((released.FOLDER / "manifest.json").read_text())
+    assert found.keys() == manifest.keys() == NAMES
+    for name, entry in manifest.items():
+        assert entry["digest"] in found[name]
+        for term, value in entry["scores"].items():
+            assert f"`{term}` {value:.3f}" in found[name]
+            assert f"`{term}`:" in found[name]  # what it means
 
 
 def test_released_weights_were_scored_with_the_current_code() -> None:

@@ -60,6 +60,7 @@ class CommandKeys(TypedDict, total=False):
     artifacts: Annotated[Place, NO_EFFECT, CHANGEABLE]
     pretrained: Annotated[bool, NO_EFFECT]
     resume: Annotated[ExistingFolder | None, NO_EFFECT, CHANGEABLE]
+    push_to_hub: Annotated[NonEmptyText | None, NO_EFFECT, CHANGEABLE]
     trust: Annotated[Sequence[NonEmptyText], NO_EFFECT, CHANGEABLE]
 
 

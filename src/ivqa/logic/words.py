@@ -22,6 +22,11 @@ ATTRIBUTE_OF = {value: name for name, values in _VALUES.items() for value in val
 VALUES_OF = {name: tuple(values.split()) for name, values in _VALUES.items()}
 """The values of an attribute, the common ones first."""
 SHAPES = frozenset(VALUES_OF["shape"])
+MATERIALS = _words(
+    "ceramic clay cloth concrete cotton fabric granite leather marble metal plastic porcelain "
+    "rubber steel wood wool"
+)
+MATERIALS_AND_THINGS = _words("brick glass paper stone tile")
 
 # One spelling or word for those that mean the same about a picture.
 SAME_WORD = {

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from rich.console import Console
 
 from ivqa.diagnosis import Belief, Mistake, Reasons, across_confidence, commonest_mistakes
+from ivqa.diagnosis.beliefs.beliefs import WRONG
+from ivqa.diagnosis.beliefs.mistakes import drawn_by_chance
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.report.noise_words import below_blind, change_in_words, score_in_words
 
@@ -65,37 +67,39 @@ def _listed(mistake: Mistake) -> str:
 
 
 def headline(model: BeliefPageModel, mistakes: Sequence[Mistake]) -> list[str]:
-    """Says the most important of a diagnosis in at most three sentences.
+    """Says the most important of a diagnosis in a few sentences.
 
-    How much is wrong, what is wrong most often (the first of `mistakes`), and how much the
-    confidence of the model is worth. What was not measured is left out, and so are shares of fewer
-    than 30 judged beliefs.
+    How much is wrong, what is wrong most often (the first of `mistakes`), how much the confidence
+    of the model is worth, what its answers prove, and what limits the diagnosis. What was not
+    measured is left out, and so are shares of fewer than 30 judged beliefs.
     """
     name, metrics, beliefs = model.name, model.metrics, model.beliefs
     typed = [belief for belief in beliefs if belief.type is not None]
     accuracy = metrics.get("vqa/accuracy")
     start = "" if accuracy is None else f"{name} answers {accuracy:.0%} of the questions correctly"
-    provable = _provable(model)
+    last = [*_provable(model), *filter(None, [model.note, mostly_illegal(metrics)])]
     if len(typed) < LEAST_JUDGED:
         few = f"Only {len(typed)} of its {len(beliefs):,} beliefs are judged, too few for a share."
-        return [*([f"{start}."] if start else []), *([few] if typed else []), *provable]
-    wrong = sum(belief.type in ("adversarial", "irrelevant") for belief in typed)
+        return [*([f"{start}."] if start else []), *([few] if typed else []), *last]
+    wrong = [belief for belief in typed if belief.type in WRONG]
     found = "" if len(typed) == len(beliefs) else " that could be typed"
-    share = f"{wrong / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
-    if "beliefs/incorrect_ppi" in metrics:  # the labelled beliefs were not drawn uniformly
+    share = f"{len(wrong) / len(typed):.0%} of its {len(typed):,} beliefs{found} are wrong"
+    if metrics.get("beliefs/labels", 0) >= LEAST_JUDGED:  # they were not drawn uniformly
         low, high = (metrics[f"beliefs/incorrect_ppi_{end}"] for end in ("low", "high"))
         share = f"{low:.0%} to {high:.0%} of its {len(beliefs):,} beliefs are wrong"
     lines = [f"{start}, and {share}." if start else f"{name}: {share}."]
-    if mistakes and wrong >= LEAST_JUDGED:
+    counted = drawn_by_chance(wrong)
+    if mistakes and len(counted) >= LEAST_JUDGED:
         worst, *_ = mistakes
-        lines.append(f"In {worst.share:.0%} of these, it {sentence(worst)}.")
+        these = "these" if counted == wrong else f"the {len(counted):,} of these drawn by chance"
+        lines.append(f"In {worst.share:.0%} of {these}, it {sentence(worst)}.")
     lines += [
         f"Where it is most confident, at {_SURE:.0%} or more, "
         f"{1 - surest.correct:.0%} of its beliefs are wrong."
         for surest in across_confidence(beliefs, (_SURE, 1.0), model.weights)
         if surest.typed >= LEAST_JUDGED
     ]
-    return [*lines, *provable]
+    return [*lines, *last]
 
 
 def mostly_illegal(metrics: Mapping[str, float]) -> str:
@@ -156,7 +160,9 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
         found += f"{metrics['supervised/per_pair']:.1f}"
     lines.append(f"{found}.")
     typed = sum(belief.type is not None for belief in beliefs)
-    if typed:
+    if 0 < typed < LEAST_JUDGED:
+        lines.append(f"Only {typed} are judged, too few for a share; {typed_by(beliefs)}.")
+    elif typed:
         # The shares are those of the typed beliefs; a proxy may type few.
         some = "" if typed == len(beliefs) else f"Of the {typed:,} that could be typed, "
         lines.append(
@@ -174,8 +180,9 @@ def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
     if "beliefs/contradictions" in metrics:
         share = metrics["beliefs/contradictions"]
         lines.append(f"{share:.0%} contradict another belief about the same image.")
-    mistakes = commonest_mistakes(beliefs, oracle)[:_KINDS]
-    if mistakes:
+    wrong = drawn_by_chance([belief for belief in beliefs if belief.type in WRONG])
+    if len(wrong) >= LEAST_JUDGED:
+        mistakes = commonest_mistakes(beliefs, oracle)[:_KINDS]
         lines.append("Of its wrong beliefs:")
         lines += [f"  {mistake.share:4.0%}  {name} {sentence(mistake)}" for mistake in mistakes]
     return lines

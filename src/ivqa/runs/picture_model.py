@@ -1,23 +1,32 @@
 """Trained models that read pictures outside their data set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from hydra.utils import get_object
 from omegaconf import DictConfig
 from PIL import Image
+from torch import Tensor
 
 from ivqa.config.model_sources import Pretrained, Untrained, source_of
-from ivqa.data.batches.batch import ImageBatch
+from ivqa.data.batches.batch import ImageBatch, PixelSource
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.errors import UserError
+from ivqa.features.decoding import asked_images
+from ivqa.features.unlike import number_unlike
 from ivqa.generators.module import GeneratorModule
+from ivqa.report.model_names import title_in
 from ivqa.runs.context import RunContext
 from ivqa.runs.preparation import with_features
 from ivqa.runs.trained_models import obtain_module
+
+_COMPARED = 500  # training pictures, and given ones, whose features are compared
+_AT_ONCE = 50  # of them in memory, where a grid may have two megabytes
+_DESCRIPTORS = ("grid", "pooled", "concepts")  # the first one that there is tells pictures apart
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,51 @@ def image_batch(models: Sequence[PictureModel], picture: Image.Image) -> ImageBa
     return ImageBatch(ids=first, index=first, source=NumberedPictures({0: picture}), **features)
 
 
+def unlike_training(model: PictureModel, pictures: PixelSource, ids: Sequence[int]) -> str:
+    """Says how many pictures are unlike those that a model was trained on; "" if none is.
+
+    See `number_unlike`; at most 500 pictures are compared with 500 training pictures. A model
+    that reads no image features, or whose training data are unknown, is not measured.
+    """
+    context, encoder = model.context.of_training, getattr(model.questioner, "image_encoder", None)
+    features = context.features
+    if features is None or not context.wanted_features or not _trained_on(context, model):
+        return ""
+    offered = features.sizes if encoder is None else context.wanted_features
+    name = next(one for one in _DESCRIPTORS if one in offered)
+
+    def descriptor(values: Mapping[str, Tensor]) -> Tensor:
+        rows = torch.arange(len(next(iter(values.values()))))
+        device = "cpu" if encoder is None else model.questioner.device
+        fields: dict[str, Any] = dict(values)
+        batch = ImageBatch(ids=rows, index=rows, **fields).to(device).encoded(encoder)
+        value = batch.feature(name).cpu()
+        return value.mean(dim=1) if value.dim() == 3 else value  # (M, d)
+
+    def extracted(source: PixelSource, image_ids: Sequence[int]) -> Tensor:
+        found = [features.extract([source.open(one)], [name]) for one in image_ids]
+        return torch.cat([descriptor(one) for one in found])
+
+    split = context.dataset.split("train")
+    images = asked_images(split)
+    chosen = np.random.default_rng(0).permutation(images.ids)[:_COMPARED]
+    try:
+        parts = np.array_split(features.rows(split.name, chosen), -(-len(chosen) // _AT_ONCE))
+        training = torch.cat([descriptor(features.gather(split.name, p, [name])) for p in parts])
+    except UserError:  # released weights come without the features of their training
+        training = extracted(images, chosen.tolist())
+    given = ids[:: -(-len(ids) // _COMPARED)]
+    count = number_unlike(training, extracted(pictures, given))
+    if not count:
+        return ""
+    some = f"All {count:,}" if count == len(given) else f"{count:,} of {len(given):,}"
+    who = "The picture is" if len(given) == 1 else f"{some} pictures are"
+    return (
+        f"{who} unlike the training pictures of {title_in(context.cfg.model)} "
+        f"({context.dataset.title}), by the image features: what it says there is guesswork."
+    )
+
+
 def asks_questions(model: DictConfig) -> bool:
     """Whether the model of a configuration is a question generator."""
     return _has(model, "sample") and _has(model, "log_likelihood")
@@ -101,6 +155,14 @@ def check_reads_images(context: RunContext) -> None:
 def _has(model: DictConfig, method: str) -> bool:
     target = get_object(model.module._target_)
     return hasattr(getattr(target, "__self__", target), method)  # HFGenerative.load -> its class
+
+
+def _trained_on(context: RunContext, model: PictureModel) -> bool:
+    """Whether a model was trained on the data of a context, as far as its words tell."""
+    if str(context.cfg.ckpt) == "auto":
+        return not isinstance(context.source, Pretrained)
+    own = getattr(model.questioner, "question_vocabulary", None)
+    return own is not None and own.words == context.vocabularies.question_vocabulary.words
 
 
 def _is_trained(context: RunContext) -> bool:

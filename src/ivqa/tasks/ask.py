@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import Pretrained, source_of
-from ivqa.data.given_pictures import picture_files, read_picture
+from ivqa.data.given_pictures import NumberedPictures, picture_files, read_picture
 from ivqa.diagnosis.search.asking import (
     AskedQuestion,
     GivenAnswer,
@@ -42,6 +42,7 @@ from ivqa.runs.picture_model import (
     check_reads_images,
     image_batch,
     obtain_picture_model,
+    unlike_training,
 )
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
@@ -113,6 +114,9 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     answerer = None if vqa_bench is None else obtain_picture_model(vqa_bench)
     for answer in answers or ():
         check_answer(answer, generator.questioner.answer_words, context.dataset)
+    note = unlike_training(generator, NumberedPictures(dict(enumerate(files))), range(len(files)))
+    if note:
+        console.print(note, soft_wrap=True)
     # 3. Questions and answers, picture by picture.
     started = time.perf_counter()
     asked: list[AskedAnswer] = []
@@ -123,7 +127,7 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     # 4. The files, the terminal and the loggers.
     _write(run_dir, asked)
     write_json(run_dir / "metrics.json", metrics)
-    _show(cfg, asked, len(files), run_dir, console)
+    _show(cfg, asked, note, len(files), run_dir, console)
     media = {"questions": run_dir / "questions.html"} if len(files) > 1 else None
     log_results(cfg, metrics, media)
     console.print(f"checkpoint: {generator.checkpoint}\nrun: {run_dir}", soft_wrap=True)
@@ -221,7 +225,12 @@ def _write(run_dir: Path, asked: Sequence[AskedAnswer]) -> None:
 
 
 def _show(
-    cfg: DictConfig, asked: Sequence[AskedAnswer], pictures: int, run_dir: Path, console: Console
+    cfg: DictConfig,
+    asked: Sequence[AskedAnswer],
+    note: str,
+    pictures: int,
+    run_dir: Path,
+    console: Console,
 ) -> None:
     """Prints the table of one picture, or writes the contact sheet of several."""
     title = f"questions of {cfg.model.name}"
@@ -233,7 +242,8 @@ def _show(
         page = run_dir / "questions.html"
         summary: dict[str, float | str] = {"pictures": str(pictures), "cards": str(len(asked))}
         items = [_card(cfg, item) for item in asked if item.questions]
-        write_contact_sheet(page, items, "Questions about pictures", title, summary)
+        subtitle = f"{title}. {note}" if note else title
+        write_contact_sheet(page, items, "Questions about pictures", subtitle, summary)
         console.print(f"contact sheet: {page}", soft_wrap=True)
     if cfg.answer is None:
         console.print(_order(cfg), soft_wrap=True)

@@ -87,6 +87,11 @@ def commonest_mistakes(
     return sorted(mistakes, key=lambda one: (-one.share, -one.count, one.description))
 
 
+def drawn_by_chance(beliefs: Sequence[Belief]) -> list[Belief]:
+    """The beliefs that were drawn by chance; all of them if none was."""
+    return [belief for belief in beliefs if belief.source == BY_CHANCE] or list(beliefs)
+
+
 def shares_error(beliefs: Sequence[Belief], oracle: object | None) -> float | None:
     """Estimates the error of the shares of `commonest_mistakes` by the bootstrap over images.
 
@@ -114,9 +119,8 @@ def _by_kind(
         if belief.type in WRONG:
             description, thing = describe(belief)
             groups.setdefault(description, []).append((thing, belief))
-    drawn = [[belief for _, belief in own] for own in groups.values()]
-    if any(belief.source == BY_CHANCE for own in drawn for belief in own):
-        drawn = [[belief for belief in own if belief.source == BY_CHANCE] for own in drawn]
+    counted = set(drawn_by_chance([belief for own in groups.values() for _, belief in own]))
+    drawn = [[belief for _, belief in own if belief in counted] for own in groups.values()]
     ids = dict.fromkeys(belief.image_id for own in drawn for belief in own)
     rows = {image_id: row for row, image_id in enumerate(ids)}
     counts = np.zeros((len(rows), len(drawn)))

@@ -25,7 +25,9 @@ from ivqa.diagnosis.search.plain_english import (
     SEE,
     SHAPE_OF_ANYTHING,
     Meaning,
+    asked_attributes,
     attributes_of,
+    knows_drawings,
     modifiers_of,
     stated_value,
 )
@@ -49,15 +51,11 @@ _POLAR_TRIED, _MUTE = 20, 0.9
 _NEITHER = "perhaps"
 _WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
 _ORIGINS = ("seen", "denied", "companion", "elsewhere")
-_MOST_WORDS = 1000  # a model with a smaller vocabulary knows drawings, not photographs
 
 
 @dataclass(frozen=True)
 class Asked:
-    """An answered question about the picture at a position.
-
-    `by_chance` says that its arm was drawn uniformly.
-    """
+    """An answered question about the picture at a position; `by_chance`: of an arm so drawn."""
 
     picture: int
     meaning: Meaning
@@ -111,12 +109,13 @@ class BudgetSearch:
         pictures: Number of pictures.
         ask: The model.
         words: The words that the model knows; None for a model that reads any text.
+        answers: The closed set of its answers; None for a model that writes them.
         seed: Of the random numbers; equal answers give equal questions.
         explore: Share of the questions in [0, 1] whose arm is drawn uniformly: estimates from them
             alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __init__(
         self,
@@ -124,6 +123,7 @@ class BudgetSearch:
         ask: AskAll,
         *,
         words: frozenset[str] | None = None,
+        answers: Sequence[str] | None = None,
         seed: int = 1,
         explore: float = 0.0,
     ) -> None:
@@ -134,7 +134,7 @@ class BudgetSearch:
         self._views = [_View() for _ in range(pictures)]
         self._things: Counter[str] = Counter()
         self._values: dict[str, Counter[str]] = defaultdict(Counter)
-        self._arms = _arms()
+        self._arms = _arms(asked_attributes(answers))
         self._gains = np.zeros(len(self._arms))  # sum of the rewards of each arm
         self._counts = np.zeros(len(self._arms))
         self._polar = np.zeros(2)  # yes/no questions so far, and those answered by neither
@@ -144,14 +144,11 @@ class BudgetSearch:
             np.unique(families, return_inverse=True)[1],
             np.unique([f"{a.origin} {a.modified}" for a in self._arms], return_inverse=True)[1],
         ]
-        drawings = words is not None and len(words) < _MOST_WORDS
-        self._first = (*((SHAPE_OF_ANYTHING,) if drawings else ()), *SEE)
+        self._draws = knows_drawings(answers)
+        self._first = (SHAPE_OF_ANYTHING, *SEE) if self._draws else SEE
 
     def run(self, questions: int) -> Iterator[list[Asked]]:
-        """Asks at most that many questions, and yields the answered ones of each batch.
-
-        It ends before where nothing is left to ask.
-        """
+        """Yields answered questions batch by batch: that many, or fewer where nothing is left."""
         left = questions
         size = min(BATCH, max(8, 2 * len(self._views)))
         while left > 0 and (chosen := self._batch(min(size, left))):
@@ -245,7 +242,7 @@ class BudgetSearch:
                     if one.certain and one.rule == arm.origin:
                         yield Meaning("implied", value=one.question)
         else:
-            for noun in self._shuffled(self._nouns(arm.origin, view))[:_TRIES]:
+            for noun in self._shuffled(self._nouns(arm, view))[:_TRIES]:
                 yield from self._about(arm, noun)
 
     def _about(self, arm: Arm, noun: str) -> Iterator[Meaning]:
@@ -281,13 +278,15 @@ class BudgetSearch:
         else:
             yield Meaning("exists", phrase, modified=arm.modified)
 
-    def _nouns(self, origin: str, view: _View) -> list[str]:
-        if origin == "seen":
+    def _nouns(self, arm: Arm, view: _View) -> list[str]:
+        if arm.family == "shape" and self._draws:  # a thing is called by its shape
+            return ["object"] if arm.modified and arm.origin == "seen" else []
+        if arm.origin == "seen":
             return [noun for noun in view.seen if noun not in view.denied]
-        if origin == "denied":  # one contradiction of a denial proves all that it can
+        if arm.origin == "denied":  # one contradiction of a denial proves all that it can
             return [noun for noun, row in view.denied.items() if row not in view.convicted]
         known = view.seen.keys() | view.denied.keys()
-        if origin == "companion":
+        if arm.origin == "companion":
             near = [other for noun in view.seen for other in COMPANIONS.get(noun, ())]
             return [noun for noun in dict.fromkeys(near) if noun not in known]
         return [noun for noun in self._things if noun not in known]
@@ -340,8 +339,8 @@ class BudgetSearch:
                         self._gains[view.arms[row]] += sure[members]
 
 
-def _arms() -> list[Arm]:
-    families = ("exists", "count", "check", "more", *ATTRIBUTES)
+def _arms(attributes: Sequence[str]) -> list[Arm]:
+    families = ("exists", "count", "check", "more", *attributes)
     return [
         *(Arm(family) for family in _WHOLE),
         *(Arm("implied", rule) for rule in _RULES),

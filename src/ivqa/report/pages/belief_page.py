@@ -111,7 +111,8 @@ def write_belief_page(
         title=title,
         subtitle=_subtitle(beliefs),
         headline=headline(models[0], front.mistakes),
-        models=[_summary(model) for model in models],
+        # The headline has the notes of the first model.
+        models=[_summary(model, noted=at > 0) for at, model in enumerate(models)],
         types=_MEANINGS,
         typed=any(belief.type for model in models for belief in model.beliefs),
         charts=_charts(models),
@@ -165,8 +166,8 @@ def _bar(value: float, low: float | None, high: float | None) -> dict[str, Any]:
     return {"value": 100 * value, "low": 100 * (low or 0), "high": 100 * (high or 0), "text": text}
 
 
-def _summary(model: BeliefPageModel) -> dict[str, Any]:
-    """The figures of a model at the top of the page."""
+def _summary(model: BeliefPageModel, *, noted: bool) -> dict[str, Any]:
+    """The figures of a model; `noted`: with the sentences about what limits its diagnosis."""
     metrics = model.metrics
     figures = {
         "beliefs": metrics.get("beliefs/count"),
@@ -176,7 +177,7 @@ def _summary(model: BeliefPageModel) -> dict[str, Any]:
     }
     noise = model.noise()
     notes = [
-        *filter(None, [model.note, mostly_illegal(metrics)]),
+        *(filter(None, [model.note, mostly_illegal(metrics)]) if noted else ()),
         *below_blind(model.name, metrics),
     ]
     if noise is not None:

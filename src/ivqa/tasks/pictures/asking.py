@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -122,6 +122,7 @@ def ask_in_plain_english(
     max_questions: int,
     *,
     words: frozenset[str] | None = None,
+    answers: Sequence[str] | None = None,
     seed: int = 1,
     explore: float = 0.0,
     stop_below: float | None = None,
@@ -134,6 +135,7 @@ def ask_in_plain_english(
     Args:
         ask: Answers questions, each about the picture of an image id.
         words: The words that the model knows; None for a model that reads any text.
+        answers: The closed set of its answers; None for a model that writes them.
         explore: Share of the questions that are drawn by chance, see `BudgetSearch`.
         stop_below: Stops where one hundred more questions are expected to prove fewer wrong answers
             than this, see `next_hundred`; None: never.
@@ -157,7 +159,9 @@ def ask_in_plain_english(
         return ask([(image_ids[at], question) for at, question in pairs])
 
     tell(f"at most {max_questions:,} questions about {pictures_in_words(len(image_ids))}")
-    search = BudgetSearch(len(image_ids), by_position, words=words, seed=seed, explore=explore)
+    search = BudgetSearch(
+        len(image_ids), by_position, words=words, answers=answers, seed=seed, explore=explore
+    )
     beliefs: list[Belief] = []
     batches = search.run(max_questions)
     forecast = None
@@ -261,7 +265,18 @@ def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
     return ask
 
 
-def known_words(model: PictureModel) -> frozenset[str] | None:
-    """The words that a VQA model knows; None for a model that reads any text."""
+class Known(TypedDict):
+    """What a VQA model can read and say; None: anything."""
+
+    words: frozenset[str] | None
+    answers: Sequence[str] | None
+
+
+def known_by(model: PictureModel) -> Known:
+    """The words that a VQA model knows, and its closed set of answers."""
     vocabulary = getattr(model.module, "question_vocabulary", None)
-    return None if vocabulary is None else frozenset(vocabulary.words)
+    answers = model.module.answers
+    return {
+        "words": None if vocabulary is None else frozenset(vocabulary.words),
+        "answers": None if answers is None else answers.answers,
+    }

@@ -26,7 +26,7 @@ from ivqa.tasks.pictures.asking import (
     ask_in_plain_english,
     check_answers_questions,
     drawn_pictures,
-    known_words,
+    known_by,
     picture_asker,
 )
 from ivqa.vqa import Metered
@@ -70,7 +70,7 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
         ask,
         image_files.ids.tolist(),
         cfg.max_questions,
-        words=known_words(model),
+        **known_by(model),
         seed=cfg.seed,
         explore=1.0,
         console=console,

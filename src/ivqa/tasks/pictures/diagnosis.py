@@ -10,7 +10,7 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
-from ivqa.config.model_sources import TrainedHere, source_of
+from ivqa.config.model_sources import source_of
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import (
     AskedLog,
@@ -34,7 +34,7 @@ from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
 from ivqa.report.pages.belief_page import write_belief_page
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import obtain_picture_model
+from ivqa.runs.picture_model import obtain_picture_model, unlike_training
 from ivqa.runs.preparation import open_context
 from ivqa.runs.run_directory import begin_run
 from ivqa.scenes import Oracle, oracle_of
@@ -47,7 +47,7 @@ from ivqa.tasks.pictures.asking import (
     check_answers_questions,
     confirm,
     drawn_pictures,
-    known_words,
+    known_by,
     picture_asker,
     pictures_in_words,
 )
@@ -88,8 +88,7 @@ class PictureDiagnosis:
 
     def lines(self) -> list[str]:
         """The diagnosis in a few sentences."""
-        shown = BeliefPageModel(self.name, self.beliefs, self.metrics)
-        return [*headline(shown, []), *filter(None, [self.note])]
+        return headline(BeliefPageModel(self.name, self.beliefs, self.metrics, note=self.note), [])
 
     def write(self, folder: Path) -> None:
         """Writes beliefs.jsonl, pictures.json, report.html, annotate.html and metrics.json."""
@@ -132,12 +131,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     model = obtain_picture_model(part)
     pictures = NumberedPictures(files)
     note_data(f"{pictures_in_words(len(files))} of {Path(str(cfg.images)).name}")
-    note = ""
-    if isinstance(source_of(cfg.vqa), TrainedHere) and oracle is None:
-        note = (
-            f"{title_in(cfg.vqa)} was trained on {part.of_training.dataset.title}: what "
-            "it says about pictures of another kind is guesswork."
-        )
+    if note := unlike_training(model, pictures, list(files)):
         console.print(note, soft_wrap=True)
     origin = {
         "model": model.context.source_identity(),
@@ -151,7 +145,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         log,
         list(files),
         cfg.max_questions,
-        words=known_words(model),
+        **known_by(model),
         seed=cfg.seed,
         explore=cfg.explore,
         stop_below=cfg.stop_below,
