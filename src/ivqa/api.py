@@ -218,7 +218,7 @@ def diagnose(
     pictures = numbered_pictures(images)
     words = None
     if isinstance(model, LoadedAnswerer):
-        ask, words = picture_asker(model.model, pictures), known_words(model.model)
+        ask, words = picture_asker(model.model, pictures), known_words(model.model.module)
     else:
         ask = _asker(model, pictures)
     beliefs = ask_in_plain_english(

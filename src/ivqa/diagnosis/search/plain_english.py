@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from ivqa.diagnosis.search.companions import ANIMALS, PEOPLE
 from ivqa.logic.implications import is_there
@@ -92,6 +93,42 @@ _THING = ("color", "material", "pattern", "shape", "size", "where", "beside")
 _PERSON = ("action", "wearing", "holding", "where", "beside")
 
 
+@dataclass(frozen=True, order=True)
+class Arm:
+    """Questions of one kind.
+
+    Attributes:
+        family: See `Meaning`.
+        origin: What the model has said of the noun: "seen", "denied", or nothing yet ("companion"
+            of a thing that it sees, or "elsewhere": seen in another picture); "" for the whole
+            picture; of "implied" the rule.
+        modified: Whether the noun phrase has an adjective.
+    """
+
+    family: str
+    origin: str = ""
+    modified: bool = False
+
+
+_FAMILIES = ("exists", "count", "check", "more", *ATTRIBUTES)
+_ORIGINS = ("seen", "denied", "companion", "elsewhere")
+_RULES = (  # of implications, see `ivqa.logic`
+    "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
+)  # fmt: skip
+ARMS: tuple[Arm, ...] = (
+    *(Arm(family) for family in ("see", "scene", "scene_check")),
+    *(Arm("implied", rule) for rule in _RULES),
+    *(Arm(*one) for one in product(_FAMILIES, _ORIGINS, (False, True))),
+)
+"""The kinds of questions."""
+
+BINDING = Arm("exists", "seen", modified=True)
+"""Such as "Is there a red car?" where the model sees a car.
+
+Models say yes with confidence where something else is red, and no other answer contradicts them.
+"""
+
+
 @dataclass(frozen=True)
 class Meaning:
     """What a question asks.
@@ -168,6 +205,17 @@ def modifiers_of(noun: str) -> Sequence[str]:
     if head in MASS:
         return ("color",)
     return ("size", "color") if head in ANIMALS else MODIFIERS
+
+
+def named_attributes(noun: str) -> set[str]:
+    """The attributes that the adjectives of a noun phrase name.
+
+    Example:
+        >>> named_attributes("large star"), named_attributes("stop sign")
+        ({'size'}, set())
+    """
+    words = [SAME_WORD.get(word, word) for word in noun.split()[:-1]]
+    return {ATTRIBUTE_OF[word] for word in words if word in ATTRIBUTE_OF}
 
 
 def stated_value(attribute: str, answer: str) -> str | None:

@@ -261,7 +261,7 @@ def picture_asker(model: PictureModel, pictures: PixelSource) -> AskAll:
     return ask
 
 
-def known_words(model: PictureModel) -> frozenset[str] | None:
+def known_words(model: Any) -> frozenset[str] | None:
     """The words that a VQA model knows; None for a model that reads any text."""
-    vocabulary = getattr(model.module, "question_vocabulary", None)
+    vocabulary = getattr(model, "question_vocabulary", None)
     return None if vocabulary is None else frozenset(vocabulary.words)

@@ -150,7 +150,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         log,
         list(files),
         cfg.max_questions,
-        words=known_words(model),
+        words=known_words(model.module),
         seed=cfg.seed,
         explore=cfg.explore,
         stop_below=cfg.stop_below,
