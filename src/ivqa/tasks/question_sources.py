@@ -127,8 +127,8 @@ def question_sources(cfg: Annotated[DictConfig, Keys]) -> float:
             rows.append({"source": f"{name}, {count:,}", **figures})
     if not rows:
         raise UserError(f"no source has {min(cfg.budgets)} questions; give smaller budgets=")
-    if "simple" in asked:
-        metrics["simple/best_kind"] = best_kind(asked["simple"], oracle)
+    if (best := best_kind(asked.get("simple", ()), oracle)) is not None:
+        metrics["simple/best_kind"] = best
     write_json(run_dir / "metrics.json", metrics)
     title = f"mistakes of {cfg.vqa.name} that questions about {len(ids)} images find"
     write_table(run_dir, rows, title)
@@ -251,11 +251,11 @@ def figures_at(
     return found
 
 
-def best_kind(asked: Sequence[Belief], oracle: Oracle) -> float:
+def best_kind(asked: Sequence[Belief], oracle: Oracle) -> float | None:
     """Confident wrong facts per 1,000 questions of the kind of question that has the most.
 
     A search that knew the kind, but not what is in the picture, could not find more. Kinds are told
-    apart by their first two words; those with fewer than 100 questions are left out.
+    apart by their first two words; those with fewer than 100 questions are left out, None: all are.
     """
     kinds: dict[str, list[Belief]] = {}
     for belief in typed_by_oracle(asked, oracle, {}):
@@ -265,4 +265,4 @@ def best_kind(asked: Sequence[Belief], oracle: Oracle) -> float:
         for own in kinds.values()
         if len(own) >= _ENOUGH
     ]
-    return max(rates, default=float("nan"))
+    return max(rates, default=None)
