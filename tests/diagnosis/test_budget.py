@@ -149,6 +149,7 @@ def test_a_denied_phrase_with_an_adjective_is_asked_about_as_it_is() -> None:
     # The size and the color are in the question; the cat was denied without an adjective.
     assert asked("color", True) == asked("size", True) == set()
     assert asked("color", False) == {"What color is the cat?"}
+    assert asked("action", False) == {"What is the cat doing?"}
     view.convicted.add(0)  # a contradiction of the first denial was found
     assert asked("action", True) == set()
 
