@@ -219,7 +219,7 @@ def diagnose(
     pictures = numbered_pictures(images)
     known, note = Known(words=None, answers=None), ""
     if isinstance(model, LoadedAnswerer):
-        ask, known = picture_asker(model.model, pictures), known_by(model.model)
+        ask, known = picture_asker(model.model, pictures), known_by(model.model.module)
         note = unlike_training(model.model, pictures, list(pictures.pictures))
     else:
         ask = _asker(model, pictures)

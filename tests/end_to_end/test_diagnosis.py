@@ -18,7 +18,7 @@ from ivqa.diagnosis.beliefs.challenge import write_challenge
 from ivqa.scenes import oracle_of
 from tiny_transformers import tiny_blip
 
-from .conftest import TINY_BENCHMARK, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
+from .conftest import ONE_STEP, TINY_BENCHMARK, TINY_DIAGNOSIS, TINY_FEATURES, Run, metrics_of
 from .tiny_vilt import train_tiny_vilt
 
 
@@ -362,3 +362,20 @@ def test_bad_settings_are_reported_in_one_sentence(
 
 
 _OF_DIAGNOSE = {"num_images", "num_latents", "legality", "num_noisy_questions"}
+
+
+def test_sources_of_questions_are_compared_about_the_same_images(
+    run: Run, tiny_root: Path, tmp_path: Path, known_questions: None
+) -> None:
+    command = [one for one in _command(tiny_root, *ONE_STEP) if "legality=" not in one]
+    command = [one for one in command if "num_noisy" not in one]
+    told = ["task=question_sources", "split=val", "budgets=[4,40]", f"output_dir={tmp_path}"]
+    status, printed = run("evaluate", *command, *told)
+    assert status == 0, printed
+    metrics = metrics_of(tmp_path)
+    sources = {name.split("/")[0] for name in metrics}
+    assert {"search", "plain_english", "own", "random", "simple"} <= sources
+    assert (metrics["search/4/questions"], metrics["simple/40/questions"]) == (4, 40)
+    assert "own/40/questions" not in metrics  # four images have fewer than 40 questions
+    rows = (tmp_path / "table.md").read_text()
+    assert "| simple, 40 |" in rows

@@ -8,7 +8,6 @@ trained, and no truth is needed: the reward is a contradiction that `ivqa.logic`
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -19,16 +18,20 @@ from ivqa.diagnosis.search.companions import COMPANIONS
 from ivqa.diagnosis.search.phrases import noun_phrase, things_in
 from ivqa.diagnosis.search.plain_english import (
     ATTRIBUTES,
+    BINDING,
     NAMES_THINGS,
     SCENE,
     SCENE_VALUES,
     SEE,
     SHAPE_OF_ANYTHING,
+    Arm,
     Meaning,
+    arms_of,
     asked_attributes,
     attributes_of,
     knows_drawings,
     modifiers_of,
+    named_attributes,
     stated_value,
 )
 from ivqa.logic import contradictions, implications, unclear
@@ -43,14 +46,10 @@ BATCH = 64  # questions asked together
 _ENOUGH = 20  # contradictions of an arm after which the next one counts half
 _WEIGHT = 2.0  # questions that the prior of an arm counts as
 _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn
-_RULES = (  # of implications, see `ivqa.logic`
-    "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
-)  # fmt: skip
 # A model that answers so many yes/no questions, nearly all by neither, is asked no more of them.
 _POLAR_TRIED, _MUTE = 20, 0.9
+_BINDING = 0.1  # share of the questions that belong to `BINDING`
 _NEITHER = "perhaps"
-_WHOLE = ("see", "scene", "scene_check")  # families about the whole picture
-_ORIGINS = ("seen", "denied", "companion", "elsewhere")
 
 
 @dataclass(frozen=True)
@@ -63,23 +62,6 @@ class Asked:
     by_chance: bool
 
 
-@dataclass(frozen=True, order=True)
-class Arm:
-    """Questions of one kind.
-
-    Attributes:
-        family: See `Meaning`.
-        origin: What the model has said of the noun: "seen", "denied", or nothing yet ("companion"
-            of a thing that it sees, or "elsewhere": seen in another picture); "" for the whole
-            picture; of "implied" the rule.
-        modified: Whether the noun phrase has an adjective.
-    """
-
-    family: str
-    origin: str = ""
-    modified: bool = False
-
-
 @dataclass
 class _View:
     """What is known about one picture: the model's own words, and nothing else."""
@@ -89,7 +71,7 @@ class _View:
     arms: list[int] = field(default_factory=list)
     convicted: set[int] = field(default_factory=set)  # rows in the contradictions that were paid
     seen: dict[str, None] = field(default_factory=dict)
-    denied: dict[str, int] = field(default_factory=dict)  # row of the denial by noun
+    denied: dict[str, int] = field(default_factory=dict)  # row of the denial by noun phrase
 
     def see(self, nouns: Sequence[str]) -> None:
         self.seen |= dict.fromkeys(noun for noun in nouns if noun not in self.denied)
@@ -115,7 +97,7 @@ class BudgetSearch:
             alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __init__(
         self,
@@ -134,7 +116,7 @@ class BudgetSearch:
         self._views = [_View() for _ in range(pictures)]
         self._things: Counter[str] = Counter()
         self._values: dict[str, Counter[str]] = defaultdict(Counter)
-        self._arms = _arms(asked_attributes(answers))
+        self._arms = arms_of(asked_attributes(answers))
         self._gains = np.zeros(len(self._arms))  # sum of the rewards of each arm
         self._counts = np.zeros(len(self._arms))
         self._polar = np.zeros(2)  # yes/no questions so far, and those answered by neither
@@ -194,6 +176,8 @@ class BudgetSearch:
             order = self._rng.permutation(len(self._arms)).tolist()
         else:
             order = self._order().tolist()
+            if self._rng.random() < _BINDING:
+                order.insert(0, self._arms.index(BINDING))
         for row in order:
             if (meaning := self._drawn(row, picture, asked)) is not None:
                 return meaning, row, by_chance
@@ -248,17 +232,17 @@ class BudgetSearch:
     def _about(self, arm: Arm, noun: str) -> Iterator[Meaning]:
         """Questions of an arm about one noun."""
         adjectives: tuple[str, ...] = ()
-        named = ""
-        if arm.modified:
+        named = named_attributes(noun)
+        if arm.modified and not named:
             kinds = [name for name in modifiers_of(noun) if self._values[name]]
             if not kinds:
                 return
-            named = str(self._rng.choice(kinds))
-            adjectives = (self._value(named),)
+            named = {str(self._rng.choice(kinds))}
+            adjectives = tuple(map(self._value, named))
         phrase = noun_phrase(noun, adjectives)
         counted = not phrase.mass and not phrase.plural
         if arm.family in ATTRIBUTES:
-            if arm.family != named and arm.family in attributes_of(noun):
+            if arm.family not in named and arm.family in attributes_of(noun):
                 yield Meaning(arm.family, phrase, modified=arm.modified)
         elif arm.family == "count":
             if counted:
@@ -270,8 +254,8 @@ class BudgetSearch:
                 other = others[self._rng.integers(len(others))]
                 yield Meaning("more", phrase, other.written("s"))
         elif arm.family == "check":
-            kinds = [name for name, values in self._values.items() if values and name != named]
-            fitting = [name for name in kinds if name in attributes_of(noun)]
+            kinds = [name for name, values in self._values.items() if values]
+            fitting = [name for name in kinds if name in attributes_of(noun) and name not in named]
             value = self._value(str(self._rng.choice(fitting))) if fitting else noun
             if noun not in value:  # nobody asks whether a bed is made of bed
                 yield Meaning("check", phrase, value)
@@ -284,7 +268,8 @@ class BudgetSearch:
         if arm.origin == "seen":
             return [noun for noun in view.seen if noun not in view.denied]
         if arm.origin == "denied":  # one contradiction of a denial proves all that it can
-            return [noun for noun, row in view.denied.items() if row not in view.convicted]
+            left = [noun for noun, row in view.denied.items() if row not in view.convicted]
+            return [noun for noun in left if bool(named_attributes(noun)) == arm.modified]
         known = view.seen.keys() | view.denied.keys()
         if arm.origin == "companion":
             near = [other for noun in view.seen for other in COMPANIONS.get(noun, ())]
@@ -312,12 +297,11 @@ class BudgetSearch:
             view.see(named)
             self._things.update(named)
         elif phrase is not None and meaning.family in ("exists", "count"):
-            if not meaning.modified:
-                noun = " ".join(phrase.words)
-                if normalise_answer(answer) in ("no", "0"):
-                    view.denied.setdefault(noun, len(view.answers) - 1)
-                else:
-                    view.seen.setdefault(noun)
+            noun = " ".join(phrase.words)
+            if normalise_answer(answer) in ("no", "0"):
+                view.denied.setdefault(noun, len(view.answers) - 1)
+            elif not meaning.modified:
+                view.seen.setdefault(noun)
         elif value := stated_value(meaning.family, answer):
             self._values[meaning.family][value] += 1
 
@@ -337,12 +321,3 @@ class BudgetSearch:
                     view.convicted.update(members)
                     for row in members:
                         self._gains[view.arms[row]] += sure[members]
-
-
-def _arms(attributes: Sequence[str]) -> list[Arm]:
-    families = ("exists", "count", "check", "more", *attributes)
-    return [
-        *(Arm(family) for family in _WHOLE),
-        *(Arm("implied", rule) for rule in _RULES),
-        *(Arm(*one) for one in product(families, _ORIGINS, (False, True))),
-    ]

@@ -1,7 +1,8 @@
 """Questions in plain English whose meanings are known; each meaning has one wording."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from ivqa.diagnosis.search.companions import ANIMALS, PEOPLE
 from ivqa.logic.implications import is_there
@@ -104,6 +105,46 @@ _PERSON = ("action", "wearing", "holding", "where", "beside")
 _NAMES: Mapping[str, Collection[str]] = {**VALUES_OF, "material": MATERIALS}
 _FEWEST_NAMES = 2
 _OF_DRAWINGS = 0.05  # 8 of the 44 answers of a model of scenes are shapes
+
+
+@dataclass(frozen=True, order=True)
+class Arm:
+    """Questions of one kind.
+
+    Attributes:
+        family: See `Meaning`.
+        origin: What the model has said of the noun: "seen", "denied", or nothing yet ("companion"
+            of a thing that it sees, or "elsewhere": seen in another picture); "" for the whole
+            picture; of "implied" the rule.
+        modified: Whether the noun phrase has an adjective.
+    """
+
+    family: str
+    origin: str = ""
+    modified: bool = False
+
+
+_ORIGINS = ("seen", "denied", "companion", "elsewhere")
+_RULES = (  # of implications, see `ivqa.logic`
+    "bounds", "comparison", "equivalence", "necessary", "presupposition", "scene", "wording",
+)  # fmt: skip
+
+
+def arms_of(attributes: Iterable[str]) -> list[Arm]:
+    """The kinds of questions, of which some ask for one of the attributes."""
+    families = ("exists", "count", "check", "more", *attributes)
+    return [
+        *(Arm(family) for family in ("see", "scene", "scene_check")),
+        *(Arm("implied", rule) for rule in _RULES),
+        *(Arm(*one) for one in product(families, _ORIGINS, (False, True))),
+    ]
+
+
+BINDING = Arm("exists", "seen", modified=True)
+"""Such as "Is there a red car?" where the model sees a car.
+
+Models say yes with confidence where something else is red, and no other answer contradicts them.
+"""
 
 
 @dataclass(frozen=True)
@@ -212,6 +253,17 @@ def modifiers_of(noun: str) -> Sequence[str]:
     if head in MASS:
         return ("color",)
     return ("size", "color") if head in ANIMALS else MODIFIERS
+
+
+def named_attributes(noun: str) -> set[str]:
+    """The attributes that the adjectives of a noun phrase name.
+
+    Example:
+        >>> named_attributes("large star"), named_attributes("stop sign")
+        ({'size'}, set())
+    """
+    words = [SAME_WORD.get(word, word) for word in noun.split()[:-1]]
+    return {ATTRIBUTE_OF[word] for word in words if word in ATTRIBUTE_OF}
 
 
 def stated_value(attribute: str, answer: str) -> str | None:

@@ -36,6 +36,8 @@ def search_figures(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str
         - search/questions_to_five_of_each_kind: Questions until each kind of mistake that makes up
           2 percent or more of the wrong beliefs, irrelevant ones too, has five examples. Absent
           where a kind has fewer.
+        - search/kinds_with_five_examples: Number of kinds of mistakes with five examples, rare ones
+          too: a source that finds few kinds has five examples of each of these soon.
         - search/shares_error: See `shares_error`; absent where nothing was drawn by chance.
         - suspects/precision, suspects/recall: Share of the suspects that are wrong, and share of
           the wrong beliefs that are suspected, among the typed beliefs.
@@ -53,8 +55,11 @@ def search_figures(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str
     if (error := shares_error(beliefs, oracle)) is not None:
         metrics["search/shares_error"] = error
     kinds = _kinds(beliefs, oracle)
-    if kinds and all(len(rows) >= _EXAMPLES for rows in kinds.values()):
-        last = max(rows[_EXAMPLES - 1] for rows in kinds.values())
+    enough = sum(len(rows) >= _EXAMPLES for rows in kinds)
+    metrics["search/kinds_with_five_examples"] = float(enough)
+    common = [rows for rows in kinds if len(rows) >= _SHARE * sum(map(len, kinds))]
+    if common and all(len(rows) >= _EXAMPLES for rows in common):
+        last = max(rows[_EXAMPLES - 1] for rows in common)
         metrics["search/questions_to_five_of_each_kind"] = float(last)
     typed = [belief for belief in beliefs if belief.type is not None]
     wrong = [belief for belief in typed if belief.type in ("adversarial", "irrelevant")]
@@ -68,15 +73,14 @@ def search_figures(beliefs: Sequence[Belief], oracle: Oracle | None) -> dict[str
     return metrics
 
 
-def _kinds(beliefs: Sequence[Belief], oracle: Oracle) -> dict[str, list[int]]:
-    """The common kinds of mistakes, with the number of questions after each example."""
+def _kinds(beliefs: Sequence[Belief], oracle: Oracle) -> list[list[int]]:
+    """For each kind of mistake, the number of questions after each example."""
     describe = mistake_in(oracle)
     kinds: dict[str, list[int]] = {}
     for number, belief in enumerate(beliefs, start=1):
         if belief.type in ("adversarial", "irrelevant"):
             kinds.setdefault(describe(belief)[0], []).append(number)
-    total = sum(map(len, kinds.values()))
-    return {kind: rows for kind, rows in kinds.items() if len(rows) >= _SHARE * total}
+    return list(kinds.values())
 
 
 def next_hundred(beliefs: Sequence[Belief]) -> dict[str, float]:

@@ -272,10 +272,10 @@ class Known(TypedDict):
     answers: Sequence[str] | None
 
 
-def known_by(model: PictureModel) -> Known:
+def known_by(answerer: Any) -> Known:
     """The words that a VQA model knows, and its closed set of answers."""
-    vocabulary = getattr(model.module, "question_vocabulary", None)
-    answers = model.module.answers
+    vocabulary = getattr(answerer, "question_vocabulary", None)
+    answers = answerer.answers
     return {
         "words": None if vocabulary is None else frozenset(vocabulary.words),
         "answers": None if answers is None else answers.answers,

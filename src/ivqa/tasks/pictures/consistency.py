@@ -70,7 +70,7 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
         ask,
         image_files.ids.tolist(),
         cfg.max_questions,
-        **known_by(model),
+        **known_by(model.module),
         seed=cfg.seed,
         explore=1.0,
         console=console,

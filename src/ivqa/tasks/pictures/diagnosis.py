@@ -145,7 +145,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         log,
         list(files),
         cfg.max_questions,
-        **known_by(model),
+        **known_by(model.module),
         seed=cfg.seed,
         explore=cfg.explore,
         stop_below=cfg.stop_below,
