@@ -16,7 +16,7 @@ from rich.console import Console
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, next_hundred, with_suspects
 from ivqa.diagnosis.search.phrases import noun_phrase
-from ivqa.diagnosis.search.plain_english import ATTRIBUTES, BINDING, Arm, Meaning, arms_of
+from ivqa.diagnosis.search.plain_english import Arm, Meaning
 from ivqa.errors import UserError
 from ivqa.tasks.pictures.asking import Forecast, ask_in_plain_english, confirm
 from ivqa.tasks.pictures.diagnosis import described
@@ -153,22 +153,6 @@ def test_a_denied_phrase_with_an_adjective_is_asked_about_as_it_is() -> None:
     assert asked("action", False) == {"What is the cat doing?"}
     view.convicted.add(0)  # a contradiction of the first denial was found
     assert asked("action", True) == set()
-
-
-def test_a_tenth_of_the_questions_gives_a_property_to_a_thing_that_is_seen() -> None:
-    search = BudgetSearch(1, Truthful())
-    search._learn(0, Meaning("see", value="What is in the picture?"), GivenAnswer("dog", 0.9))
-    search._learn(0, Meaning("color", noun_phrase("cat")), GivenAnswer("red", 0.9))
-    asked = {"What is in the picture?", "What color is the cat?"}
-    drawn = [search._next(0, asked) for _ in range(1000)]
-    found = [
-        meaning.question
-        for meaning, arm, _ in filter(None, drawn)
-        if arms_of(ATTRIBUTES)[arm] == BINDING
-    ]
-    assert set(found) == {"Is there a red dog?"}
-    # 1,000 draws with probability 0.1 have the deviation 9.5; Thompson sampling adds a few.
-    assert 100 - 3 * 9.5 < len(found) < 100 + 5 * 9.5
 
 
 @pytest.mark.parametrize("vain", [1, 2])

@@ -18,7 +18,6 @@ from ivqa.diagnosis.search.companions import COMPANIONS
 from ivqa.diagnosis.search.phrases import noun_phrase, things_in
 from ivqa.diagnosis.search.plain_english import (
     ATTRIBUTES,
-    BINDING,
     NAMES_THINGS,
     SCENE,
     SCENE_VALUES,
@@ -48,7 +47,6 @@ _WEIGHT = 2.0  # questions that the prior of an arm counts as
 _TRIES = 8  # noun phrases that are drawn for an arm before the next one gets its turn
 # A model that answers so many yes/no questions, nearly all by neither, is asked no more of them.
 _POLAR_TRIED, _MUTE = 20, 0.9
-_BINDING = 0.1  # share of the questions that belong to `BINDING`
 _NEITHER = "perhaps"
 
 
@@ -97,7 +95,7 @@ class BudgetSearch:
             alone do not depend on what the search looks for. 1: no search.
     """
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def __init__(
         self,
@@ -176,8 +174,6 @@ class BudgetSearch:
             order = self._rng.permutation(len(self._arms)).tolist()
         else:
             order = self._order().tolist()
-            if self._rng.random() < _BINDING:
-                order.insert(0, self._arms.index(BINDING))
         for row in order:
             if (meaning := self._drawn(row, picture, asked)) is not None:
                 return meaning, row, by_chance

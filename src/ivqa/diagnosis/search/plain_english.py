@@ -140,13 +140,6 @@ def arms_of(attributes: Iterable[str]) -> list[Arm]:
     ]
 
 
-BINDING = Arm("exists", "seen", modified=True)
-"""Such as "Is there a red car?" where the model sees a car.
-
-Models say yes with confidence where something else is red, and no other answer contradicts them.
-"""
-
-
 @dataclass(frozen=True)
 class Meaning:
     """What a question asks.
