@@ -40,6 +40,10 @@ from tools.results_page import results_page
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
+_BEFORE = (
+    "first",
+    "baseline",
+)  # folders of the commands that run before, in that of the experiment
 _KEYS = "keys.json"  # in the directory of a finished experiment
 # What a run reads. The texts of conf/results.yaml change no number.
 _CODE = ("src", "conf", "train.py", "evaluate.py", "diagnose.py", ":!conf/results.yaml")
@@ -140,7 +144,8 @@ def obtain(
     # Jobs of an earlier command would count as jobs of this one; trained models are in the store.
     shutil.rmtree(directory, ignore_errors=True)
     start, began = time.monotonic(), time.time()
-    places = {experiment.first: directory / "first", experiment.baseline: directory / "baseline"}
+    commands = (experiment.first, experiment.baseline)
+    places = {one: directory / name for one, name in zip(commands, _BEFORE, strict=True)}
     for command in experiment.commands:
         console.print(f"{experiment.name}: python {command}", soft_wrap=True)
         if not _run(project, command, directory, places.get(command, directory)):
@@ -186,7 +191,9 @@ def jobs_in(directory: Path) -> list[dict[str, Any]]:
         UserError: Nothing has finished there.
     """
     if (directory / "results.json").is_file():
-        return list(read_json(directory / "results.json", list))
+        jobs = read_json(directory / "results.json", list)
+        # The table of a sweep has every run in its folder.
+        return [job for job in jobs if Path(job.get("directory", "")).name not in _BEFORE]
     if (directory / "metrics.json").is_file():
         overrides = read_yaml(directory / "overrides.yaml", list)
         return [{"overrides": overrides, "metrics": read_metrics(directory / "metrics.json")}]

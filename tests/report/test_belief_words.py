@@ -149,7 +149,8 @@ def test_a_share_of_those_drawn_by_chance_rests_on_30_of_them() -> None:
         assert len(lines) == said
         assert ("drawn by chance" in " ".join(lines)) == (said == 3)
     assert lines[1] == (
-        "In 80% of the 30 of these drawn by chance, it answers “how many …” wrongly, such as “2”."
+        "In 80% of the 30 of these drawn by chance, it answers “how many …” wrongly, "
+        "most often “2”."
     )
 
 

@@ -193,6 +193,13 @@ def test_an_imported_multirun_keeps_its_commit_and_the_page_needs_no_run(
     assert not (root / "outputs").exists()
 
 
+def test_a_command_that_runs_before_is_no_setting_of_the_sweep_around_it(tmp_path: Path) -> None:
+    names = ("first", "baseline", "0", "1")
+    jobs = [{"directory": str(tmp_path / one), "overrides": [one], "metrics": {}} for one in names]
+    write_multirun(tmp_path / "sweep", jobs)
+    assert [job["overrides"] for job in results.jobs_in(tmp_path / "sweep")] == [["0"], ["1"]]
+
+
 def test_a_single_run_is_imported_by_its_metrics(root: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.json").write_text('{"acc": 0.5}')
