@@ -61,7 +61,7 @@ class PictureKeys(CommandKeys, total=False):
     """Keys of task=diagnose_pictures: a search without data, which has a log of its own."""
 
     num_images: Annotated[Count | None, NO_EFFECT]
-    ckpt: Annotated[Checkpoint, NO_EFFECT]
+    ckpt: Checkpoint
     images: Annotated[Place, NO_EFFECT]
     max_questions: Annotated[Count, NO_EFFECT]
     oracle: Annotated[bool, NO_EFFECT]
