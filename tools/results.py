@@ -40,10 +40,8 @@ from tools.results_page import results_page
 
 # Of these a setting is called by its value alone: "mlb" for "model=mlb".
 _KNOWN_GROUPS = ("model", "vqa", "reward", "ranker")
-_BEFORE = (
-    "first",
-    "baseline",
-)  # folders of the commands that run before, in that of the experiment
+# Folders of the commands that run before the others.
+_BEFORE = ("first", "baseline")
 _KEYS = "keys.json"  # in the directory of a finished experiment
 # What a run reads. The texts of conf/results.yaml change no number.
 _CODE = ("src", "conf", "train.py", "evaluate.py", "diagnose.py", ":!conf/results.yaml")
