@@ -94,15 +94,18 @@ def write(run_dir: Path) -> None:
     """Writes provenance.json into the run directory."""
     record = asdict(_current)
     clock = record.pop("_clock")
-    content = {
+    seconds = round(time.monotonic() - clock, 1)
+    write_json(run_dir / FILE, {**environment(), **record, "seconds": seconds})
+
+
+def environment() -> dict[str, Any]:
+    """Version and commit of ivqa, the machine, and the packages that compute the numbers."""
+    return {
         "ivqa": _VERSION,
         "commit": own_commit(),
-        **record,
-        "seconds": round(time.monotonic() - clock, 1),
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "gpu": gpu_model()},
         "packages": {"python": platform.python_version(), **_versions()},
     }
-    write_json(run_dir / FILE, content)
 
 
 def line() -> str:

@@ -103,6 +103,11 @@ class TrainedModule(pl.LightningModule):
         scheduler = {"scheduler": self.scheduler(optimizer, **horizon), "interval": "step"}
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Logs the learning rate."""
+        rate = self.trainer.optimizers[0].param_groups[0]["lr"]
+        self.log("train/learning_rate", rate, batch_size=1)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Stores `component` in the checkpoint, and the settings of the image encoder."""
         checkpoint["component"] = self.component()

@@ -3,17 +3,15 @@
 Each run holds its objective; models that are trained on the way log to their own files.
 """
 
-import json
 import os
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from wandb.proto import wandb_internal_pb2
+
+from wandb_files import read_run
 
 from .conftest import ONE_STEP, PROJECT, TINY_DIAGNOSIS, metrics_of
 from .sweep_service import serving
@@ -24,32 +22,6 @@ from wandb import wandb_agent
 wandb_agent.Agent.POLL_INTERVAL = 0.2
 wandb_agent.run_agent("sweep123", entity="someone", project="ivqa")
 """
-_BLOCK = 32 * 1024
-
-
-def _records(file: Path) -> Iterator[wandb_internal_pb2.Record]:
-    """The records of an offline run: protobuf messages in LevelDB's log format."""
-    content, at, pieces = file.read_bytes(), 7, []  # after the header
-    while at + 7 <= len(content):
-        if _BLOCK - at % _BLOCK < 7:
-            at += _BLOCK - at % _BLOCK  # padding at the end of a block
-            continue
-        length, kind = struct.unpack_from("<HB", content, at + 4)
-        pieces.append(content[at + 7 : at + 7 + length])
-        at += 7 + length
-        if kind in (1, 4):  # full, or last
-            yield wandb_internal_pb2.Record.FromString(b"".join(pieces))
-            pieces = []
-
-
-def _logged(file: Path) -> tuple[str, dict[str, str]]:
-    """The id of an offline run, and the last value of all metrics in it, as JSON."""
-    run_id, values = "", {}
-    for record in _records(file):
-        run_id = record.run.run_id or run_id
-        for item in record.history.item:
-            values[item.key or "/".join(item.nested_key)] = item.value_json
-    return run_id, values
 
 
 @pytest.mark.slow
@@ -90,12 +62,15 @@ def test_the_agent_of_wandb_runs_the_points_of_a_sweep(tmp_path: Path, tiny_root
     files = [next(run.rglob("*.wandb")) for run in runs]
     assert len(list(tmp_path.rglob("*.wandb"))) == len(files) == 2, agent.stdout
     for run, file, (run_id, point) in zip(runs, files, points.items(), strict=True):
-        logged_id, values = _logged(file)
-        assert logged_id == run_id
+        logged = read_run(file)
+        assert logged.id == run_id
         overrides = yaml.safe_load((run / "overrides.yaml").read_text())
         assert f"reward@model.module.rewards={point['reward']}" in overrides
         name = sweep["metric"]["name"]
-        assert json.loads(values[name]) == metrics_of(run)[name]
-        assert not [key for key in values if key.split("/")[0] in ("train", "val", "epoch")]
+        assert logged.summary[name] == metrics_of(run)[name]
+        assert logged.history[name] == [metrics_of(run)[name]]
+        keys = [key.split("/")[0] for key in (*logged.summary, *logged.history)]
+        assert not {"train", "val", "epoch"} & set(keys)
+        assert {key: logged.config[key] for key in point} == point
     # Generator, legality model, VQA model and two policies were trained.
     assert len(list((tmp_path / "artifacts").rglob("run/metrics.csv"))) == 5

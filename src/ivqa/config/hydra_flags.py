@@ -1,11 +1,13 @@
-"""The flags of Hydra's command line: -m, --cfg job, --info, --config-dir DIR and others."""
+"""Hydra's command line: its flags (-m, --cfg job, --config-dir DIR and others), its launch lines."""
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from hydra._internal.utils import get_args_parser
+from typing_extensions import override
 
 from ivqa.errors import UserError
 
@@ -58,3 +60,28 @@ def _printing_flags(arguments: Sequence[str]) -> list[str]:
     """The flags, written as `joined_flags` does, that let Hydra print something and stop."""
     shows = ("--help", "--hydra-help", "--cfg", "--info", "--shell-completion")
     return [item for item in arguments if item.partition("=")[0] in shows]
+
+
+class LaunchLine(logging.Formatter):
+    """Formats the lines of Hydra's launcher: of each job, the overrides that the command lacks.
+
+    conf/run.yaml names this class; `fmt` is Hydra's own format, which is not used.
+
+    >>> record = logging.makeLogRecord({"msg": "\\t#1 : model=mlb seed=2"})
+    >>> sys.argv[1:] = ["-m", "model=mlb", "seed=1,2"]
+    >>> LaunchLine().format(record)
+    'job 1: seed=2'
+    """
+
+    def __init__(self, fmt: str | None = None) -> None:
+        super().__init__("%(message)s")
+        del fmt
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        number, colon, overrides = text.partition(" : ")
+        if not (colon and number.startswith("\t#")):
+            return text
+        own = [item for item in overrides.split(" ") if item not in sys.argv]
+        return f"job {number[2:]}: {' '.join(own) or overrides}"

@@ -129,7 +129,7 @@ class RunContext:
         of its own; under `wandb agent`, where a process has one run, that run is the command's.
         """
         cfg = without_measurements(self.cfg)
-        cfg.logger = loggers_of_part(cfg.logger)
+        cfg.logger = loggers_of_part(cfg.logger, str(cfg.model.name))
         # Several processes would wait for each other at the lock of the artifact store.
         with open_dict(cfg):
             cfg.trainer.update({"devices": 1, "num_nodes": 1, "strategy": "auto"})

@@ -14,7 +14,7 @@ from torch import distributed
 from ivqa.data import VQADataModule
 from ivqa.runs.callbacks import applicable, build_callbacks
 from ivqa.runs.checkpoints import check_best, load_checkpoint, restore_training
-from ivqa.runs.loggers import RunCSVLogger
+from ivqa.runs.loggers import RunCSVLogger, build_loggers, forget_runs, give_results
 from ivqa.runs.run_directory import begin_run, best_checkpoint, last_checkpoint
 from ivqa.store.checkpoint_io import AtomicCheckpointIO
 from ivqa.store.files import write_json
@@ -50,6 +50,7 @@ def fit(
     else:  # of an earlier run in this directory, which resume= must not continue
         for file in (last, best, run_dir / "metrics.json"):
             file.unlink(missing_ok=True)
+        forget_runs(run_dir)
     begin_run(cfg, run_dir, resume=resume)
     trainer = build_trainer(cfg, run_dir, measuring_models, first_step)
     started = time.perf_counter()
@@ -70,6 +71,7 @@ def fit(
     metrics["train/seconds"] = seconds
     metrics["model/parameters"] = float(sum(value.numel() for value in module.parameters()))
     write_json(run_dir / "metrics.json", metrics)
+    give_results(trainer.loggers, metrics, trainer.global_step)
     return metrics
 
 
@@ -93,7 +95,7 @@ def build_trainer(
 
     A resumed run continues from `first_step`; metrics.csv keeps the rows before it.
     """
-    loggers = [instantiate(node) for node in (cfg.logger or {}).values() if node is not None]
+    loggers = build_loggers(cfg)
     for logger in loggers:
         if isinstance(logger, RunCSVLogger):
             logger.first_step = first_step

@@ -1,4 +1,4 @@
-"""Loggers of a run: metrics.csv in its directory, and Weights & Biases."""
+"""Loggers of a run: metrics.csv in its directory, Weights & Biases, MLflow, any of Lightning."""
 
 import csv
 import io
@@ -6,18 +6,39 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
-from pytorch_lightning.loggers import CSVLogger, WandbLogger
+from PIL import Image
+from pytorch_lightning.loggers import (
+    CSVLogger,
+    Logger,
+    MLFlowLogger,
+    TensorBoardLogger,
+    WandbLogger,
+)
 from pytorch_lightning.loggers.csv_logs import ExperimentWriter
 from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
+from typing_extensions import override
 
+from ivqa.provenance import environment
 from ivqa.store.files import FileError, read_text, write_text
+from ivqa.store.identity import to_plain
+
+_WANDB_ID, _MLFLOW_ID = "wandb_id.txt", "mlflow_id.txt"
+# What logger.wandb.upload= uploads: the type of the artifact, and files of the run directory.
+_ARTIFACTS = {
+    "pages": ("report", "*.html"),
+    "challenge": ("dataset", "challenge"),
+    "checkpoint": ("model", "checkpoints/best.ckpt"),
+}
+_LONGEST_GROUP = 128  # characters that W&B allows
 
 
 class RunCSVLogger(CSVLogger):
@@ -30,6 +51,10 @@ class RunCSVLogger(CSVLogger):
     def __init__(self, save_dir: str, first_step: int = 0) -> None:
         super().__init__(save_dir, name="", version="", flush_logs_every_n_steps=50)
         self.first_step = first_step
+
+    @override
+    def log_hyperparams(self, params: Any = None) -> None:
+        """Writes nothing: config.yaml and provenance.json hold them."""
 
     @property
     @rank_zero_experiment
@@ -77,13 +102,80 @@ class RunWandbLogger(WandbLogger):
     """Logs to a W&B run whose id is stored in the run directory; a resumed run continues it.
 
     WANDB_MODE=offline and WANDB_MODE=disabled work as usual.
+
+    Args:
+        save_dir: The run directory.
+        group: Name that related runs share; None for the folder of the command, or of its multirun.
+        upload: What becomes an artifact at the end: the HTML pages, the challenging test set, and
+            the best checkpoint of a training.
+    """
+
+    def __init__(
+        self,
+        save_dir: str,
+        group: str | None = None,
+        upload: Sequence[Literal["pages", "challenge", "checkpoint"]] = (),
+        **options: Any,
+    ) -> None:
+        file = Path(save_dir) / _WANDB_ID
+        if not file.is_file():
+            write_text(file, secrets.token_hex(4))
+        super().__init__(
+            save_dir=save_dir,
+            id=_run_id(file),
+            resume="allow",
+            group=group or _command_folder(),
+            **options,
+        )
+        self._run_dir, self._uploaded = Path(save_dir), list(upload)
+
+    @override
+    @rank_zero_only
+    def log_hyperparams(self, params: Any) -> None:
+        """Adds settings to the configuration of the run; an agent has set those of its sweep."""
+        known = self.experiment.config.keys() if has_assigned_run() else ()
+        super().log_hyperparams({key: x for key, x in params.items() if key not in known})
+
+    def log_results(self, metrics: Mapping[str, float], media: Mapping[str, Any]) -> None:
+        """Writes the summary of the run, its tables and pictures, and its artifacts."""
+        import wandb
+
+        run = self.experiment
+        run.summary.update(dict(metrics))
+        shown = {name: _medium(value) for name, value in media.items()}
+        if has_assigned_run():  # W&B documents that a sweep reads its objective from the history
+            shown = {**metrics, **shown}
+        if shown:
+            run.log(shown)
+        for name in self._uploaded:
+            kind, pattern = _ARTIFACTS[name]
+            artifact = wandb.Artifact(f"{name}-{run.id}", kind)
+            for path in sorted(self._run_dir.glob(pattern)):
+                add = artifact.add_dir if path.is_dir() else artifact.add_file
+                add(str(path), name=path.name)
+            if artifact.manifest.entries:
+                run.log_artifact(artifact)
+
+
+class RunMLFlowLogger(MLFlowLogger):
+    """Logs to an MLflow run whose id is stored in the run directory; a resumed run continues it.
+
+    Args:
+        save_dir: The run directory.
     """
 
     def __init__(self, save_dir: str, **options: Any) -> None:
-        file = Path(save_dir) / "wandb_id.txt"
-        if not file.is_file():
-            write_text(file, secrets.token_hex(4))
-        super().__init__(save_dir=save_dir, id=_run_id(file), resume="allow", **options)
+        self._id_file = Path(save_dir) / _MLFLOW_ID
+        known = read_text(self._id_file).strip() if self._id_file.is_file() else None
+        super().__init__(run_id=known, **options)
+
+    @override
+    @rank_zero_only
+    def log_hyperparams(self, params: Any) -> None:
+        """Adds new parameters to the run; MLflow refuses other values of known ones."""
+        known = self.experiment.get_run(self.run_id).data.params
+        super().log_hyperparams({key: x for key, x in params.items() if key not in known})
+        write_text(self._id_file, str(self.run_id))
 
 
 def _run_id(file: Path) -> str:
@@ -114,37 +206,103 @@ def has_assigned_run() -> bool:
     return any(os.environ.get(name) for name in ("WANDB_SWEEP_ID", "WANDB_LAUNCH"))
 
 
-def loggers_of_part(loggers: DictConfig | None) -> DictConfig | None:
-    """Chooses the loggers of a model that is trained because the command's model needs it.
+def loggers_of_part(loggers: DictConfig | None, model: str) -> DictConfig | None:
+    """The loggers of a model that is trained because the command's model needs it.
 
-    If one W&B run is assigned to the process, it must hold only the metrics of the command and the
-    objective of the sweep, so loggers that write to it are left out.
+    In W&B it is a run of the command's group, with the name of the model. If one W&B run is
+    assigned to the process, that run must hold only the metrics of the command and the objective
+    of the sweep, so loggers that write to it are left out.
     """
-    if loggers is None or not has_assigned_run():
-        return loggers
     kept = {}
-    for name, node in loggers.items():
+    for name, node in (loggers or {}).items():
         target = get_object(node._target_) if node is not None else None
-        to_wandb = isinstance(target, type) and issubclass(target, WandbLogger)
-        if target is not None and not to_wandb:
+        if isinstance(target, type) and issubclass(target, WandbLogger):
+            if has_assigned_run():
+                continue
+            node = OmegaConf.merge(node, {"name": model, "job_type": "part"})
+        if target is not None:
             kept[name] = node
-    return OmegaConf.create(kept)
+    return None if loggers is None else OmegaConf.create(kept)
+
+
+def build_loggers(cfg: DictConfig) -> list[Logger]:
+    """Builds the configured loggers and gives them the configuration, versions and machine."""
+    loggers = [instantiate(node) for node in (cfg.logger or {}).values() if node is not None]
+    if any(not isinstance(logger, RunCSVLogger) for logger in loggers):
+        settings = hyperparameters(cfg)
+        for logger in loggers:
+            logger.log_hyperparams(settings)
+    return loggers
+
+
+def hyperparameters(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration, versions and machine by dotted key, as overrides and sweeps name them."""
+    settings = {key: x for key, x in to_plain(cfg).items() if key not in ("command", "logger")}
+    return dict(_flat({**settings, "environment": environment()}))
+
+
+def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def log_results(
     cfg: DictConfig, metrics: Mapping[str, float], media: Mapping[str, Any] | None = None
 ) -> None:
-    """Logs the results of a command to Weights & Biases, if logger=wandb is set.
+    """Logs the results of a command that trains nothing itself to its loggers; see `give_results`.
 
     Args:
-        metrics: Values by name.
-        media: By name, the path of an image or an HTML page, or a pandas table.
+        media: By name, the path of an image or an HTML page, a pandas table, or a function without
+            arguments that returns one; a cell may hold a picture. W&B alone receives them.
     """
-    node = (cfg.logger or {}).get("wandb")
-    if node is None or rank_zero_only.rank:  # type: ignore[attr-defined]
+    if rank_zero_only.rank:  # type: ignore[attr-defined]
         return
-    run = instantiate(node).experiment  # continues an open run of this process
-    run.log({**metrics, **{name: _medium(value) for name, value in (media or {}).items()}})
+    if cfg.get("resume") is None:
+        forget_runs(Path(cfg.output_dir))
+    give_results(build_loggers(cfg), metrics, 0, media)
+
+
+def give_results(
+    loggers: Iterable[Logger],
+    metrics: Mapping[str, float],
+    step: int,
+    media: Mapping[str, Any] | None = None,
+) -> None:
+    """Gives the values of metrics.json to loggers, as the last value of each metric.
+
+    In W&B they are the summary of the run, without a history.
+    """
+    for logger in loggers:
+        if isinstance(logger, RunWandbLogger):
+            logger.log_results(metrics, media or {})
+        elif isinstance(logger, TensorBoardLogger):  # its table of runs needs both at once
+            logger.log_hyperparams(dict(logger.hparams), dict(metrics), step)
+            logger.finalize("success")
+        elif not isinstance(logger, RunCSVLogger):  # metrics.json stands beside metrics.csv
+            logger.log_metrics(dict(metrics), step)
+            logger.finalize("success")
+
+
+def forget_runs(run_dir: Path) -> None:
+    """Deletes the ids of runs of trackers, so that a command starts new ones."""
+    if not rank_zero_only.rank:  # type: ignore[attr-defined]
+        for name in (_WANDB_ID, _MLFLOW_ID):
+            (run_dir / name).unlink(missing_ok=True)
+
+
+def _command_folder() -> str | None:
+    """The folder of the command, or of the multirun that it is a job of; None under an agent."""
+    if not HydraConfig.initialized() or has_assigned_run():
+        return None
+    hydra_cfg = HydraConfig.get()
+    is_job = hydra_cfg.mode is RunMode.MULTIRUN
+    folder = Path(hydra_cfg.sweep.dir if is_job else hydra_cfg.runtime.output_dir)
+    inside = folder.is_absolute() and folder.is_relative_to(Path.cwd())
+    shown = folder.relative_to(Path.cwd()) if inside else folder
+    return "/".join(shown.parts[-4:])[-_LONGEST_GROUP:]
 
 
 def end_wandb_run() -> None:
@@ -159,8 +317,14 @@ def end_wandb_run() -> None:
 def _medium(value: Any) -> Any:
     import wandb
 
+    if callable(value):
+        value = value()
     if isinstance(value, Path):
         if value.suffix == ".html":
             return wandb.Html(str(value), inject=False)
         return wandb.Image(str(value))
-    return wandb.Table(dataframe=value)
+    pictures = [name for name in value if any(isinstance(one, Image.Image) for one in value[name])]
+    table = wandb.Table(dataframe=value.drop(columns=pictures))
+    for name in pictures:
+        table.add_column(name, [wandb.Image(one) for one in value[name]])
+    return table

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.utilities.warnings import PossibleUserWarning
 
 from ivqa.errors import UserError
 from ivqa.provenance import note_data
@@ -97,10 +98,13 @@ def with_compared_images(context: RunContext, split: str) -> RunContext:
 
 
 def _quieten() -> None:
-    """Silences informational messages of Lightning; progress, tables and errors stay."""
+    """Silences messages of Lightning that ask for nothing; progress, tables and errors stay."""
     for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    # Few workers, epochs shorter than trainer.log_every_n_steps, resuming within an epoch.
+    warnings.filterwarnings("ignore", category=PossibleUserWarning)
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* is not empty.*")
+    warnings.filterwarnings("ignore", message=".*resuming from a checkpoint that ended before.*")
     # A validation restores weights alone, so the callbacks of the training are not needed.
     warnings.filterwarnings("ignore", message=".*callbacks used to create the checkpoint.*")

@@ -67,6 +67,7 @@ from ivqa.report.model_names import title_in
 from ivqa.report.pages.annotation_page import write_annotation_page
 from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
 from ivqa.report.pages.noise_page import write_noise_page
+from ivqa.report.tables import noise_rows
 from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges
@@ -83,12 +84,11 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import follow_up_answers, show_consistency
-from ivqa.tasks.pictures.diagnosis import to_annotate
+from ivqa.tasks.pictures.diagnosis import belief_media, to_annotate
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
-_LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
 class Keys(CommandKeys, total=False):
@@ -209,14 +209,15 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
         asked_first = to_annotate(guessed, pairs.references)
         write_annotation_page(run_dir / "annotate.html", title, asked_first, split)
+        media = belief_media(run_dir, beliefs, split, oracle)
         if "robustness/partition_1/accuracy" in metrics:
             records, noise_page = NoiseRecords.read(run_dir), run_dir / "robustness.html"
             write_noise_page(noise_page, f"{name} under noise", [(name, records)], split, r_score)
-        show_consistency(metrics, name, run_dir, split, console)
+            media |= {"noise": noise_page, "noise_table": pd.DataFrame(noise_rows(metrics))}
+        media |= show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
-    table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    log_results(cfg, metrics, media)
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return _objective(metrics)
 

@@ -30,21 +30,20 @@ def show_noise_curve(
     Prints it, draws it to robustness.png, and writes robustness.html with answers that change.
 
     Returns:
-        Picture and table as media for `log_results`; empty without noise.
+        Picture, page and table as media for `log_results`; empty without noise.
     """
     if "robustness/partition_1/accuracy" not in metrics:
         return {}
-    picture = run_dir / "robustness.png"
+    picture, page = run_dir / "robustness.png", run_dir / "robustness.html"
     r_score = r_score or PUBLISHED_R_SCORE
     print_noise_curve(metrics, title_of(name), r_score, console=console)
     write_noise_curve(picture, {name: metrics})
     title = f"{title_of(name)} under noise"
     model = title_of(name), NoiseRecords.read(run_dir)
-    write_noise_page(run_dir / "robustness.html", title, [model], split, r_score)
-    console.print(
-        f"picture: {picture}\nanswers that change: {run_dir / 'robustness.html'}", soft_wrap=True
-    )
-    return {"noise_curve": picture, "noise_table": pd.DataFrame(noise_rows(metrics))}
+    write_noise_page(page, title, [model], split, r_score)
+    console.print(f"picture: {picture}\nanswers that change: {page}", soft_wrap=True)
+    table = pd.DataFrame(noise_rows(metrics))
+    return {"noise_curve": picture, "noise": page, "noise_table": table}
 
 
 def r_score_of(run_dir: Path) -> RScore:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 import torch
 from omegaconf import DictConfig
 
@@ -133,7 +134,7 @@ def question_sources(cfg: Annotated[DictConfig, Keys]) -> float:
     title = f"mistakes of {cfg.vqa.name} that questions about {len(ids)} images find"
     write_table(run_dir, rows, title)
     print_table(rows, title=title, console=console)
-    log_results(cfg, metrics, {})
+    log_results(cfg, metrics, {"sources": pd.DataFrame(rows)})
     console.print(f"run: {run_dir}", soft_wrap=True)
     return metrics.get(f"search/{most}/confident_wrong_facts_per_1000", float("nan"))
 

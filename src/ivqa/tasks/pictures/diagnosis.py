@@ -4,14 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pandas as pd
 from omegaconf import DictConfig
 
 from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import source_of
-from ivqa.data.given_pictures import NumberedPictures
+from ivqa.data.given_pictures import NumberedPictures, read_picture
 from ivqa.diagnosis import (
     AskedLog,
     Belief,
@@ -30,8 +30,8 @@ from ivqa.provenance import note_data, note_questions
 from ivqa.ranges import CHANGEABLE, NO_EFFECT, Checkpoint, Count, NonNegative, Place, Share
 from ivqa.report.belief_words import BeliefPageModel, headline, print_summary
 from ivqa.report.model_names import title_in
-from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page
-from ivqa.report.pages.belief_page import write_belief_page
+from ivqa.report.pages.annotation_page import HasPictures, ToAnnotate, write_annotation_page
+from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import obtain_picture_model, unlike_training
@@ -55,6 +55,8 @@ from ivqa.vqa import Metered
 
 _UNCLEAR = 0.01  # the share of answers that say nothing above which a sentence says so
 _LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
+_LOGGED_PICTURES = 50  # rows of the table with pictures of `_LOGGED_SIDE` pixels
+_LOGGED_SIDE = 256
 
 
 class PictureKeys(CommandKeys, total=False):
@@ -159,10 +161,28 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         found.metrics.update(model.module.usage())
     found.write(run_dir)
     print_summary(found.lines(), title=pictures_in_words(len(files)), console=console)
-    table = pd.DataFrame([belief.record() for belief in found.beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
+    log_results(cfg, found.metrics, belief_media(run_dir, found.beliefs, pictures, oracle))
     console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
     return found.metrics["beliefs/errors_at_least"]
+
+
+def belief_media(
+    run_dir: Path, beliefs: Sequence[Belief], pictures: HasPictures, oracle: Oracle | None
+) -> dict[str, Any]:
+    """Report, table and pictures of beliefs as media for `log_results`, first those at the top."""
+
+    def with_pictures() -> pd.DataFrame:
+        chosen = beliefs_to_explain(beliefs, oracle)[:_LOGGED_PICTURES] if pictures.images else []
+        shown = [read_picture(pictures.images.path(one.image_id)) for one in chosen]
+        for picture in shown:
+            picture.thumbnail((_LOGGED_SIDE, _LOGGED_SIDE))
+        columns = ("image_id", "question", "answer", "phi", "type", "type_by")
+        rows = [{name: getattr(one, name) for name in columns} for one in chosen]
+        return pd.DataFrame(rows).assign(picture=shown)
+
+    table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
+    page = run_dir / "report.html"
+    return {"report": page, "beliefs_table": table, "belief_pictures": with_pictures}
 
 
 def to_annotate(
