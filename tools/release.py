@@ -8,6 +8,7 @@ are the same.
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,11 @@ from ivqa.data import VQADataModule
 from ivqa.features import ConceptFeatures, FeatureStore
 from ivqa.features.concept_features import RELEASED_NAME
 from ivqa.features.concepts import described_images
+from ivqa.features.decoding import asked_images
 from ivqa.generators import Sampling
-from ivqa.released import FOLDER, Released, catalogue, note, release
+from ivqa.released import FOLDER, TRAINING_NAME, Released, catalogue, note, release
 from ivqa.runs.context import RunContext
+from ivqa.runs.picture_model import compared_images
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.trained_models import build_module, obtain_module
 from ivqa.runs.vocabularies import Vocabularies
@@ -49,6 +52,8 @@ _ABOUT = {  # what each is, and what its scores mean
     "of the scenes parses",
     "legality": "Legality model: whether a text is a question that people would ask. `auroc`: of "
     "grammatical samples against others; `kept`: share of the questions of the data that pass",
+    TRAINING_NAME: "The training data in short: for 500 pictures, the mean of `grid` over its "
+    "places, and how often each answer occurs. With them, questions about a picture draw no scenes",
     "mlb": "VQA model MLB (Kim et al., 2017), seed 1. `accuracy`: share of questions whose main "
     "answer it gives",
 }
@@ -88,7 +93,9 @@ def main() -> None:
     """Trains, scores and writes the weights; with --check it only scores the released ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="score the released weights again")
-    parser.add_argument("--only", help="a model to train on the released features: mlb")
+    parser.add_argument(
+        "--only", help="with the released features: mlb or training"
+    )
     parser.add_argument("--artifacts", default="artifacts", help="the artifact store")
     arguments = parser.parse_args()
     store = f"artifacts={arguments.artifacts}"
@@ -103,6 +110,8 @@ def main() -> None:
     context = with_features(context, splits)
     if not only:
         _release_features(context)
+    if only in (None, TRAINING_NAME):
+        _release_training(context)
     # The scores are added below: they are computed from the released files themselves.
     for part in (context.parts[name] for name in _PARTS):
         name = part.cfg.model.name
@@ -142,7 +151,7 @@ uses them where data, settings and versions of the code fit; `pretrained=false` 
 
 {_ABOUT[name]}.
 
-- Scores: {scores}.
+- Scores: {scores or "none"}.
 - Values in `{one.file.name}`: {size:,}; digest {one.digest}.
 - Data: scenes, cache key {one.identity["data"]}; all settings are in `manifest.json`.
 - Versions of the code: {code}.
@@ -158,6 +167,22 @@ def _release_features(context: RunContext) -> None:
         RELEASED_NAME,
         cnn["state_dict"],
         {"concepts": cnn["concepts"]},
+        identity=features.identity(context.dataset),
+        code=features.code(),
+        scores={},
+    )
+
+
+def _release_training(context: RunContext) -> None:
+    """Features of some training pictures and all answers: what is read in place of the data."""
+    features: ConceptFeatures = instantiate(context.cfg.features)
+    store, split = context.features, context.dataset.split("train")
+    assert store is not None
+    chosen = store.rows("train", compared_images(asked_images(split).ids))
+    release(
+        TRAINING_NAME,
+        {"grid": _half(store.gather("train", chosen, ["grid"])["grid"].mean(dim=1))},
+        {"answers": dict(Counter(split.main_answers).most_common())},
         identity=features.identity(context.dataset),
         code=features.code(),
         scores={},
@@ -196,7 +221,8 @@ def released_codes(*overrides: str) -> dict[str, dict[str, int | str]]:
     context = _bench(None, *overrides)
     parts = {name: context.parts[name] for name in _PARTS}
     codes = {part.cfg.model.name: part.code() for part in parts.values()}
-    return {RELEASED_NAME: instantiate(context.cfg.features).code(), **codes}
+    own = instantiate(context.cfg.features).code()
+    return {RELEASED_NAME: own, TRAINING_NAME: own, **codes}
 
 
 def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
@@ -208,10 +234,8 @@ def released_identities(*overrides: str) -> dict[str, Mapping[str, Any]]:
     context = _bench(None, *overrides)
     parts = {name: context.parts[name] for name in _PARTS}
     identities = {part.cfg.model.name: part.release_identity() for part in parts.values()}
-    return {
-        RELEASED_NAME: instantiate(context.cfg.features).identity(context.dataset),
-        **identities,
-    }
+    own = instantiate(context.cfg.features).identity(context.dataset)
+    return {RELEASED_NAME: own, TRAINING_NAME: own, **identities}
 
 
 def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float]]:
@@ -240,7 +264,7 @@ def score(held_out: ScenesDataset, *overrides: str) -> dict[str, dict[str, float
     precision = multilabel_average_precision(
         probabilities[:, occurs], targets[:, occurs], int(occurs.sum()), average="macro"
     )
-    scores = {RELEASED_NAME: {"val_map": float(precision)}}
+    scores = {RELEASED_NAME: {"val_map": float(precision)}, TRAINING_NAME: {}}
 
     context = replace(context, features=store)
     modules, data = {}, {}

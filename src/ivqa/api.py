@@ -36,6 +36,7 @@ from ivqa.diagnosis.search.asking import (
     likely_questions,
 )
 from ivqa.errors import UserError
+from ivqa.runs.context import RunContext
 from ivqa.runs.picture_model import (
     PictureModel,
     answers_questions,
@@ -43,9 +44,10 @@ from ivqa.runs.picture_model import (
     check_gives_probabilities,
     check_reads_images,
     obtain_picture_model,
+    training_answers,
     unlike_training,
 )
-from ivqa.runs.preparation import open_context
+from ivqa.runs.preparation import open_for_pictures
 from ivqa.runs.saved_config import configured
 from ivqa.tasks.pictures.asking import Known, ask_in_plain_english, known_by, picture_asker
 from ivqa.tasks.pictures.diagnosis import PictureDiagnosis, described
@@ -95,7 +97,7 @@ class LoadedGenerator:
             if value < 1:
                 raise UserError(f"{name}={value} must be at least 1")
         questioner = self.model.questioner
-        check_answer(answer, questioner.answer_words, self.model.context.dataset)
+        check_answer(answer, questioner.answer_words, lambda: training_answers(self.model.context))
         batch = self.model.read(read_picture(image))
         return likely_questions(
             questioner,
@@ -256,7 +258,7 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
             hint = "; load it with ivqa.load_vqa" if answers_questions(cfg.model) else ""
             raise UserError(f"{source}: model={cfg.model.name} generates no questions{hint}")
         check_gives_probabilities(cfg.model)
-        context = open_context(cfg, [*source_of(cfg.model).splits])
+        context = open_for_pictures(cfg, [*source_of(cfg.model).splits], lambda one: [one])
         check_reads_images(context)
         return LoadedGenerator(obtain_picture_model(context))
 
@@ -282,10 +284,13 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
         if not answers_questions(model):
             hint = "; load it with ivqa.load" if asks_questions(model) else ""
             raise UserError(f"{source}: model={model.name} answers no questions{hint}")
-        context = open_context(cfg, [*source_of(model).splits])
-        if model is not cfg.model:
-            context = context.for_model(model, ckpt)
-        return LoadedAnswerer(obtain_picture_model(context))
+
+        def asked(context: RunContext) -> RunContext:
+            return context if model is cfg.model else context.for_model(model, ckpt)
+
+        splits = [*source_of(model).splits]
+        context = open_for_pictures(cfg, splits, lambda one: [asked(one)])
+        return LoadedAnswerer(obtain_picture_model(asked(context)))
 
 
 def _texts(questions: Sequence[str]) -> list[str]:

@@ -3,8 +3,6 @@
 import itertools
 import math
 from functools import partial
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -191,14 +189,16 @@ def test_the_marginal_of_the_answers_is_the_sum_over_all_questions(
 
 def test_an_unknown_answer_is_refused_with_the_nearest_ones() -> None:
     words = Vocabulary(["yes", "no", "dark", "red"])
-    train = SimpleNamespace(main_answers=["yes", "dark red", "yes", "no"])
-    data: Any = SimpleNamespace(split={"train": train}.get)
-    check_answer("Dark red", words, data)
+
+    def known() -> list[str]:
+        return ["yes", "dark red", "no"]
+
+    check_answer("Dark red", words, known)
     with pytest.raises(UserError, match=r"know the word 'yess'; did you mean yes\?"):
-        check_answer("yess", words, data)
+        check_answer("yess", words, known)
     with pytest.raises(UserError, match=r"know the word 'drak'; did you mean dark red"):
-        check_answer("drak red", words, data)
+        check_answer("drak red", words, known)
     with pytest.raises(UserError, match=r"know the word 'zzz'; frequent are yes, dark red, no"):
-        check_answer("zzz", words, data)
+        check_answer("zzz", words, known)
     with pytest.raises(UserError, match="answer ' ': the generator needs at least one word"):
-        check_answer(" ", words, data)
+        check_answer(" ", words, known)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from ivqa.data import BatchSettings, VQADataset
 from ivqa.data.batches.batch import VQABatch
@@ -37,6 +38,13 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     files = first / "wandb" / "latest-run" / "files" / "media"
     assert list(files.glob("html/report_*.html"))
     assert list(files.glob("table/beliefs_table_*.json"))
+    (file,) = files.glob("table/belief_pictures_*.json")
+    pictures = json.loads(file.read_text())
+    assert pictures["columns"][-1] == "picture"
+    assert 0 < len(pictures["data"]) <= 50
+    for row in pictures["data"]:
+        with Image.open(files.parent / row[-1]["path"]) as picture:
+            assert picture.size == (128, 128)  # of a scene
     metrics = metrics_of(first)
     expected = "count unique_per_pair mean_score oracle_cider oracle_bleu4 contradictions"
     assert {f"beliefs/{name}" for name in expected.split()} <= set(metrics)

@@ -119,9 +119,9 @@ def test_a_command_and_the_model_that_it_trains_are_one_group(
     metrics = metrics_of(folder)
     assert {name: whole.summary[name] for name in metrics} == metrics
     assert not set(metrics) & set(whole.history)
-    table = whole.history["noise_table"][0]
-    assert (table["_type"], table["nrows"]) == ("table-file", 8)  # levels of noise
-    assert whole.history["noise"][0]["_type"] == "html-file"
+    assert whole.history["noise_table._type"] == ["table-file"]
+    assert whole.history["noise_table.nrows"] == [8]  # levels of noise
+    assert whole.history["noise._type"] == ["html-file"]
     assert "robustness.html" in whole.artifacts["report"]
     assert whole.config["callbacks.robustness.num_questions"] == 20
     assert (whole.config["split"], whole.group) == ("test", "evaluation")

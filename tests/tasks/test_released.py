@@ -17,7 +17,7 @@ from ivqa.runs.context import RunContext
 from ivqa.store.files import FileError
 from tools import release
 
-NAMES = {"features", "ivqa_vae", "legality", "mlb"}
+NAMES = {"features", "ivqa_vae", "legality", "mlb", "training"}
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Hydra's command line: its flags (-m, --cfg job, --config-dir DIR and others), its launch lines."""
+"""Hydra's flags (-m, --cfg job, --config-dir DIR and others), and the lines of its launcher."""
 
 import logging
 import signal

@@ -21,6 +21,12 @@ from ivqa.store.digests import digest, file_digest
 from ivqa.store.files import FileError, atomic_write, read_json, write_json
 from ivqa.store.locks import folder_lock
 
+SEED = 1
+"""The seed of all released trainings."""
+
+TRAINING_NAME = "training"
+"""The name of what is released about the training data: features of pictures, and answers."""
+
 FOLDER = Path(__file__).parent
 _MANIFEST = FOLDER / "manifest.json"
 _COMPONENT = "component"  # metadata key of the model description in a safetensors file

@@ -32,6 +32,7 @@ from ivqa.store.digests import content_digest, digest
 from ivqa.store.identity import code_of, result_settings, to_plain
 from ivqa.store.signatures import marked
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Vocabulary
 from ivqa.vqa import MeasuringCallback
 
 
@@ -41,9 +42,12 @@ class RunContext:
 
     Attributes:
         features: Image features; None for text-only models and before `with_features`.
-        is_part: Whether the model is a part of another model, such as the generator of a policy.
+        is_part: Whether the model serves another purpose than its own training, as the generator
+            of a policy does. It may then have released weights.
         announced: Names of released weights that were already reported; shared with the parts.
         other_data: The data of model.trained_on by their settings; shared with the parts.
+        training: What is released about the training data, which are then not read; see
+            `open_for_pictures`. None where they are read.
     """
 
     cfg: DictConfig
@@ -53,6 +57,7 @@ class RunContext:
     is_part: bool = False
     announced: set[str] = field(default_factory=set, compare=False)
     other_data: dict[str, VQADataset] = field(default_factory=dict, compare=False)
+    training: Released | None = None
 
     @cached_property
     def store(self) -> ArtifactStore:
@@ -63,8 +68,11 @@ class RunContext:
     def vocabularies(self) -> Vocabularies:
         """Vocabularies of the training split.
 
-        The closed answer set contains the model.num_answers most frequent main answers.
+        The closed answer set contains the model.num_answers most frequent main answers. They are
+        empty where the training data are not read: released weights bring their own.
         """
+        if self.training is not None:
+            return Vocabularies(Vocabulary([]), Vocabulary([]))
         train = self.dataset.split("train")
         words = build_vocabularies(train, self.cfg.min_word_count)
         size = self.cfg.model.num_answers
@@ -196,8 +204,7 @@ class RunContext:
     def released(self) -> Released | None:
         """The released weights of this part; None unless cfg.pretrained is set and they fit.
 
-        Only parts use released weights: the model of a command is there to be trained. A part in
-        the artifact store comes first.
+        Only parts use released weights. A part in the artifact store comes first.
         """
         cfg = self.cfg
         if not self.is_part:
@@ -211,6 +218,13 @@ class RunContext:
         if self.store.fault(self.store_folder) is None:
             return None
         return find(cfg.model.name, self.release_identity(), self.code())
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the weights of the model are there; it and `released` need the features."""
+        if isinstance(self.source, Pretrained) or str(self.cfg.ckpt) != "auto":
+            return True
+        return self.released is not None or self.store.fault(self.store_folder) is None
 
     @property
     def store_folder(self) -> Path:

@@ -1,5 +1,6 @@
 """Trained models that read pictures outside their data set."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from hydra.utils import get_object
+from numpy.typing import NDArray
 from omegaconf import DictConfig
 from PIL import Image
 from torch import Tensor
@@ -57,7 +59,7 @@ def obtain_picture_model(context: RunContext) -> PictureModel:
         UserError: The checkpoint or the features do not fit the configuration.
     """
     context = with_features(replace(context, is_part=True), [])
-    if not all(map(_is_trained, context.models())):
+    if not all(one.is_trained for one in context.models()):
         context = with_features(context, ["train", "val"])
     module, _, checkpoint = obtain_module(context)
     return PictureModel(context, module, checkpoint)
@@ -102,14 +104,18 @@ def unlike_training(model: PictureModel, pictures: PixelSource, ids: Sequence[in
         found = [features.extract([source.open(one)], [name]) for one in image_ids]
         return torch.cat([descriptor(one) for one in found])
 
-    split = context.dataset.split("train")
-    images = asked_images(split)
-    chosen = np.random.default_rng(0).permutation(images.ids)[:_COMPARED]
-    try:
-        parts = np.array_split(features.rows(split.name, chosen), -(-len(chosen) // _AT_ONCE))
-        training = torch.cat([descriptor(features.gather(split.name, p, [name])) for p in parts])
-    except UserError:  # released weights come without the features of their training
-        training = extracted(images, chosen.tolist())
+    if context.training is not None:
+        training = context.training.weights()[name]
+    else:
+        split = context.dataset.split("train")
+        images = asked_images(split)
+        chosen = compared_images(images.ids)
+        try:
+            parts = np.array_split(features.rows(split.name, chosen), -(-len(chosen) // _AT_ONCE))
+            stored = [features.gather(split.name, part, [name]) for part in parts]
+            training = torch.cat([descriptor(one) for one in stored])
+        except UserError:  # released weights come without the features of their training
+            training = extracted(images, chosen.tolist())
     given = ids[:: -(-len(ids) // _COMPARED)]
     count = number_unlike(training, extracted(pictures, given))
     if not count:
@@ -120,6 +126,18 @@ def unlike_training(model: PictureModel, pictures: PixelSource, ids: Sequence[in
         f"{who} unlike the training pictures of {title_in(context.cfg.model)} "
         f"({context.dataset.title}), by the image features: what it says there is guesswork."
     )
+
+
+def compared_images(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The training pictures that others are compared with."""
+    return np.random.default_rng(0).permutation(ids)[:_COMPARED]
+
+
+def training_answers(context: RunContext) -> Counter[str]:
+    """How often each main answer occurs in the training split, the most frequent one first."""
+    if context.training is not None:
+        return Counter(context.training.component()["answers"])
+    return Counter(dict(Counter(context.dataset.split("train").main_answers).most_common()))
 
 
 def asks_questions(model: DictConfig) -> bool:
@@ -163,14 +181,3 @@ def _trained_on(context: RunContext, model: PictureModel) -> bool:
         return not isinstance(context.source, Pretrained)
     own = getattr(model.questioner, "question_vocabulary", None)
     return own is not None and own.words == context.vocabularies.question_vocabulary.words
-
-
-def _is_trained(context: RunContext) -> bool:
-    cfg = context.cfg
-    if (
-        isinstance(source_of(cfg.model), Pretrained)
-        or str(cfg.ckpt) != "auto"
-        or context.released is not None
-    ):
-        return True
-    return context.store.fault(context.store_folder) is None

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 import pytorch_lightning as pl
@@ -12,9 +12,11 @@ from pytorch_lightning.utilities.warnings import PossibleUserWarning
 
 from ivqa.errors import UserError
 from ivqa.provenance import note_data
+from ivqa.released import TRAINING_NAME, Released, find
 from ivqa.runs.context import RunContext
 from ivqa.runs.data_checks import check_data, check_offered
 from ivqa.runs.own_components import try_models, try_text_components
+from ivqa.scenes import ScenesDataset
 from ivqa.terminal import terminal
 
 
@@ -29,17 +31,59 @@ def open_context(cfg: DictConfig, splits: list[str], unscored: Collection[str] =
     Raises:
         UserError: The data do not fit the configuration.
     """
+    context = _unread(cfg)
+    _read(context, splits, unscored)
+    return context
+
+
+def open_for_pictures(
+    cfg: DictConfig, splits: list[str], models: Callable[[RunContext], Iterable[RunContext]]
+) -> RunContext:
+    """`open_context` for models that read given pictures; with released weights it reads no data.
+
+    Args:
+        splits: The splits that the training of the models needs.
+        models: Returns the contexts of the models.
+
+    Returns:
+        The context; its `training` is set where no data were read.
+    """
+    context = _unread(cfg)
+    training = _released_training(context) if splits else None
+    if training is not None:
+        trial = replace(context, training=training, is_part=True)
+        needed = [one for model in models(trial) for one in with_features(model, []).models()]
+        if all(one.released is not None for one in needed):
+            _read(context, [])
+            note_data(context.dataset.title)
+            return replace(context, training=training)
+    _read(context, splits)
+    return context
+
+
+def _unread(cfg: DictConfig) -> RunContext:
     _quieten()
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    dataset = instantiate(cfg.data)
+    return RunContext(cfg, instantiate(cfg.data), None, terminal())
+
+
+def _read(context: RunContext, splits: list[str], unscored: Collection[str] = ()) -> None:
     for split in splits:
-        dataset.split(split)
-    context = RunContext(cfg, dataset, None, terminal())
+        context.dataset.split(split)
     check_data(context, splits, unscored)
     if splits:
-        note_data(dataset.title)
-        try_text_components(cfg, dataset, splits[0])
-    return context
+        note_data(context.dataset.title)
+        try_text_components(context.cfg, context.dataset, splits[0])
+
+
+def _released_training(context: RunContext) -> Released | None:
+    """What is released about the training data, if data, features and code fit."""
+    features = instantiate(context.cfg.features) if context.cfg.features else None
+    if features is None or not hasattr(features, "identity") or not context.cfg.pretrained:
+        return None
+    if not isinstance(context.dataset, ScenesDataset):  # the key of others reads all their files
+        return None
+    return find(TRAINING_NAME, features.identity(context.dataset), features.code())
 
 
 def with_features(context: RunContext, splits: list[str]) -> RunContext:
@@ -66,7 +110,7 @@ def _with_features(context: RunContext, splits: list[str]) -> RunContext:
             f"model={model} reads the image features {wanted}, but features=none; "
             "choose features=concepts or a backbone, or a model without images"
         )
-    if not context.dataset.has_images:
+    if context.training is None and not context.dataset.has_images:
         raise UserError(
             f"model={model} reads the image features {wanted}, but {context.dataset.root} has no "
             "images; choose features=none and a model without images, such as ivqa_answer_only"

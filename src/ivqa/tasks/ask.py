@@ -3,7 +3,6 @@
 import math
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +41,10 @@ from ivqa.runs.picture_model import (
     check_reads_images,
     image_batch,
     obtain_picture_model,
+    training_answers,
     unlike_training,
 )
-from ivqa.runs.preparation import open_context
+from ivqa.runs.preparation import open_for_pictures
 from ivqa.runs.run_directory import begin_run
 from ivqa.store.files import write_json, write_lines
 from ivqa.text.tokens import tokenise
@@ -101,11 +101,13 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     files = picture_files(str(cfg.image))
     for file in track(files, "reading pictures", transient=True, disable=len(files) == 1):
         read_picture(file)
-    context = open_context(cfg, [*source_of(cfg.model).splits])
+    models = [cfg.model, *([] if cfg.get("vqa") is None else [cfg.vqa])]
+    splits = list(dict.fromkeys(split for one in models for split in source_of(one).splits))
+    context = open_for_pictures(cfg, splits, lambda one: [one, *_vqa_bench(one)])
     check_reads_images(context)
     answers = _wanted_answers(cfg, context)
-    vqa_bench = None if cfg.get("vqa") is None else context.for_model(cfg.vqa, cfg.vqa_ckpt)
-    if vqa_bench is not None:
+    vqa_bench = next(iter(_vqa_bench(context)), None)
+    if vqa_bench is not None and context.training is None:
         check_data(vqa_bench, [*source_of(cfg.vqa).splits])
     # 2. The trained models.
     run_dir, console = Path(cfg.output_dir), context.console
@@ -113,7 +115,7 @@ def ask(cfg: Annotated[DictConfig, Keys]) -> float:
     generator = obtain_picture_model(context)
     answerer = None if vqa_bench is None else obtain_picture_model(vqa_bench)
     for answer in answers or ():
-        check_answer(answer, generator.questioner.answer_words, context.dataset)
+        check_answer(answer, generator.questioner.answer_words, lambda: training_answers(context))
     note = unlike_training(generator, NumberedPictures(dict(enumerate(files))), range(len(files)))
     if note:
         console.print(note, soft_wrap=True)
@@ -145,6 +147,12 @@ def _check_models(cfg: DictConfig) -> None:
         raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
 
 
+def _vqa_bench(context: RunContext) -> list[RunContext]:
+    """The context of vqa=, if it names a model."""
+    vqa = context.cfg.get("vqa")
+    return [] if vqa is None else [context.for_model(vqa, context.cfg.vqa_ckpt)]
+
+
 def _wanted_answers(cfg: DictConfig, context: RunContext) -> list[str] | None:
     """The answers of answer=, checked as far as the data can tell; None to find them."""
     given = OmegaConf.to_container(cfg.answer) if OmegaConf.is_list(cfg.answer) else cfg.answer
@@ -153,10 +161,12 @@ def _wanted_answers(cfg: DictConfig, context: RunContext) -> list[str] | None:
     answers = [str(item) for item in (given if isinstance(given, list) else [given])]
     if not answers:
         raise UserError("answer=[] names no answer; give one, or answer=null for the likeliest")
-    # A checkpoint, or a model of another library, brings its own words.
-    if str(cfg.ckpt) == "auto" and not isinstance(context.source, Pretrained):
+    # A checkpoint, or a model of another library, brings its own words; so do released weights.
+    is_trained_here = str(cfg.ckpt) == "auto" and not isinstance(context.source, Pretrained)
+    if is_trained_here and context.training is None:
         for answer in answers:
-            check_answer(answer, context.vocabularies.answer_words, context.dataset)
+            known = context.vocabularies.answer_words
+            check_answer(answer, known, lambda: training_answers(context))
     return answers
 
 
@@ -174,9 +184,9 @@ def _ask_about(
     shares: dict[str, float] = {}
     if answers is None:
         # The generator reads only answers whose words it knows.
-        main = generator.context.dataset.split("train").main_answers
-        frequent = {answer: count / len(main) for answer, count in Counter(main).most_common()}
-        shares = {a: p for a, p in frequent.items() if _is_known(a, generator)}
+        known = training_answers(generator.context)
+        total = sum(known.values())
+        shares = {a: count / total for a, count in known.items() if _is_known(a, generator)}
         if answerer is not None:
             shares = answer_marginal(questioner, answerer.module, image, shares, seed=int(cfg.seed))
         answers = [a for a in shares if _is_known(a, generator)][: cfg.num_top_answers]

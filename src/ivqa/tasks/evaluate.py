@@ -1,9 +1,12 @@
 """Evaluation: the benchmark of a trained model on a split, as metrics, a table and pages."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -13,11 +16,12 @@ from ivqa.data import VQADataModule, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.generators import RemembersTraining
 from ivqa.ranges import Checkpoint, ExistingFolder, NonEmptyText
+from ivqa.released import SEED
 from ivqa.report.tables import print_metrics
 from ivqa.runs.callbacks import measured
 from ivqa.runs.context import RunContext
 from ivqa.runs.fitting import validate
-from ivqa.runs.loggers import log_results
+from ivqa.runs.loggers import has_assigned_run, log_results
 from ivqa.runs.preparation import open_context, with_compared_images, with_features
 from ivqa.runs.run_directory import holds_directory, write_config
 from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
@@ -99,8 +103,20 @@ def _open(cfg: DictConfig, other: VQASplit | None) -> RunContext:
     splits = list(dict.fromkeys([*training, cfg.split]))
     unscored = [] if other is None else [cfg.split]
     context = open_context(cfg, splits, unscored)
-    context = with_features(context, splits)
+    context = replace(context, is_part=_may_be_released(cfg))
+    context = with_features(context, [cfg.split])
+    if not all(one.is_trained for one in context.all_models()):
+        context = with_features(context, splits)
     return context if other is not None else with_compared_images(context, cfg.split)
+
+
+def _may_be_released(cfg: DictConfig) -> bool:
+    """Whether released weights may be evaluated.
+
+    The jobs of a multirun or of a sweep are compared with each other, so all of them are trained.
+    """
+    alone = HydraConfig.get().mode is not RunMode.MULTIRUN and not has_assigned_run()
+    return alone and int(cfg.seed) == SEED
 
 
 def _show(context: RunContext, metrics: dict[str, float], title: str, run_dir: Path) -> None:

@@ -2,13 +2,12 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.search.search import pooled
 from ivqa.errors import UserError
@@ -186,21 +185,25 @@ def answer_marginal(
     return dict(shares.most_common())
 
 
-def check_answer(answer: str, words: Vocabulary, dataset: VQADataset) -> None:
+def check_answer(answer: str, words: Vocabulary, known: Callable[[], Iterable[str]]) -> None:
     """Checks that a generator knows the words of an answer.
+
+    Args:
+        known: Returns the answers of the training, the most frequent one first; called for the
+            message alone.
 
     Raises:
         UserError: The answer has no words, or one that is not in `words`; names the nearest answers
-            of the training split, which is read for the message alone.
+            of the training.
     """
     found = tokenise(answer)
     unknown = [word for word in found if word not in words]
     if found and not unknown:
         return
-    known = dataset.split("train").main_answers
-    choices = list(dict.fromkeys([*known, *words.words]))
+    answers = list(known())
+    choices = list(dict.fromkeys([*answers, *words.words]))
     close = difflib.get_close_matches(answer.lower(), choices, n=3, cutoff=0.6)
-    frequent = [name for name, _ in Counter(known).most_common(5)]
-    hint = f"did you mean {' or '.join(close)}?" if close else f"frequent are {', '.join(frequent)}"
+    frequent = ", ".join(answers[:5])
+    hint = f"did you mean {' or '.join(close)}?" if close else f"frequent are {frequent}"
     reason = f"does not know the word '{unknown[0]}'" if unknown else "needs at least one word"
     raise UserError(f"answer '{answer}': the generator {reason}; {hint}")

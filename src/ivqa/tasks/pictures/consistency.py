@@ -17,8 +17,8 @@ from ivqa.provenance import note_questions
 from ivqa.ranges import Checkpoint, Count, Place
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
-from ivqa.runs.picture_model import obtain_picture_model
-from ivqa.runs.preparation import open_context
+from ivqa.runs.picture_model import obtain_picture_model, unlike_training
+from ivqa.runs.preparation import open_for_pictures
 from ivqa.runs.run_directory import begin_run
 from ivqa.store.files import write_json
 from ivqa.tasks.consistency import show_consistency
@@ -61,10 +61,13 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
     callback = instantiate(node)
     files = drawn_pictures(str(cfg.images), callback.measure.num_images, cfg.seed)
     image_files = ImageFiles(np.arange(1, len(files) + 1), files)
-    context = open_context(without_measurements(cfg), [*source_of(cfg.model).splits])
+    splits = [*source_of(cfg.model).splits]
+    context = open_for_pictures(without_measurements(cfg), splits, lambda one: [one])
     run_dir, console = Path(cfg.output_dir), context.console
     begin_run(cfg, run_dir, resume=False)
     model = obtain_picture_model(context)
+    if note := unlike_training(model, image_files, image_files.ids.tolist()):
+        console.print(note, soft_wrap=True)
     ask = picture_asker(model, image_files)
     beliefs = ask_in_plain_english(
         ask,

@@ -35,7 +35,7 @@ from ivqa.report.pages.belief_page import beliefs_to_explain, write_belief_page
 from ivqa.runs.context import without_measurements
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import obtain_picture_model, unlike_training
-from ivqa.runs.preparation import open_context
+from ivqa.runs.preparation import open_for_pictures
 from ivqa.runs.run_directory import begin_run
 from ivqa.scenes import Oracle, oracle_of
 from ivqa.store.digests import content_digest
@@ -124,7 +124,7 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     files = _chosen(cfg)
     cfg = without_measurements(cfg)  # on data, of which there may be none
     splits = [*source_of(cfg.vqa).splits, *([cfg.split] if cfg.oracle else [])]
-    context = open_context(cfg, splits)
+    context = open_for_pictures(cfg, splits, lambda one: [one.parts["answerer"]])
     oracle = oracle_of(context.dataset, cfg.split) if cfg.oracle else None
     _check_oracle(cfg, oracle, files)
     run_dir, console = Path(cfg.output_dir), context.console
