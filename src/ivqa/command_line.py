@@ -89,6 +89,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         begun = True
         try:
             _check_resumed(cfg, own, conf_dir)
+            _begin(cfg)
             return run_task(cfg, conf_dir)
         except BaseException as error:
             continues[:] = filter(None, [continuing_command(given)])
@@ -146,6 +147,19 @@ def _overrides(
     ]
     # Hydra's parser wants the overrides in one piece, and some of them were added at the end.
     return sorted(arguments, key=lambda item: item.startswith("-")), own
+
+
+def _begin(cfg: DictConfig) -> None:
+    """Says what starts, and finds missing pictures, in the seconds before PyTorch is there."""
+    if not os.environ.get("LOCAL_RANK", "").strip("0"):  # not in other processes of a training
+        hydra_cfg = HydraConfig.get()
+        text = f"{hydra_cfg.job.config_name}: run directory {hydra_cfg.runtime.output_dir}"
+        terminal(stderr=True).print(text, soft_wrap=True, highlight=False)
+    key = str(cfg.get("short_form"))
+    if key in ("image", "images") and not OmegaConf.is_missing(cfg, key):
+        from ivqa.data.given_pictures import picture_files
+
+        picture_files(str(cfg[key]), key)
 
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:

@@ -291,3 +291,27 @@ def test_a_model_that_reads_pixels_gets_the_picture(
         for one in record["questions"]:
             score = model.log_scores(picture, [one["question"]], [one["vqa_answer"]])
             assert one["vqa_probability"] == pytest.approx(float(score.exp()), rel=1e-3)
+
+
+def test_released_models_need_no_data(run: Run, picture: Path, tmp_path: Path) -> None:
+    """Of an empty store, a scene and a photograph."""
+    store = tmp_path / "store"
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "photo.png")
+    said = "The picture is unlike the training pictures of ivqa_vae (scenes)"
+    for file, unlike in ((picture, False), (tmp_path / "photo.png", True)):
+        asked = tmp_path / file.stem / str(unlike)
+        command = [f"image={file}", "vqa=mlb", "num_questions=2", "num_latents=5"]
+        command += ["num_top_answers=2", "likelihood_samples=4", f"artifacts={store}"]
+        status, printed = run("evaluate", *command, f"output_dir={asked}")
+        assert status == 0, printed
+        assert "ivqa_vae: released weights" in printed
+        assert "mlb: released weights" in printed
+        assert (said in printed) == unlike
+        assert len(_records(asked)) == 2
+    assert not (store / "data").exists()
+    assert not list(store.rglob("*.npy"))
+    status, printed = run("evaluate", f"image={picture}", "answer=yess", f"artifacts={store}")
+    assert status == 1
+    assert "answer 'yess': the generator does not know the word 'yess'; did you mean yes" in printed
+    assert not (store / "data").exists()

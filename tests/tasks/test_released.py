@@ -2,18 +2,26 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from PIL import Image
 from rich.console import Console
 
 from ivqa import released
+from ivqa.features import ConceptFeatures
 from ivqa.runs.context import RunContext
+from ivqa.scenes import generation
 from ivqa.store.files import FileError
 from tools import release
 
@@ -88,6 +96,33 @@ def test_a_loaded_model_uses_the_weights_that_diagnose_uses(tmp_path: Path) -> N
     context = RunContext(cfg, instantiate(cfg.data), None, Console(), is_part=True)
     assert context.released == released.catalogue()["mlb"]
     assert replace(context, cfg=OmegaConf.merge(cfg, {"pretrained": False})).released is None
+
+
+def test_what_is_released_about_the_training_data_is_true_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = released.catalogue()["training"]
+    settings = generation.SceneSettings(dict(generation.DEFAULT_IMAGES), 10, 0, False)
+    (tmp_path / "images").mkdir()
+    draw = partial(generation._generate_chunk, settings, "train", 0, tmp_path / "images")
+    # The pictures that others are compared with, by the position of their scene.
+    chosen = np.random.default_rng(0).permutation(np.arange(1, 4001))[:2] - 1
+    rows = known.weights()["grid"]
+    assert rows.shape == (500, 128)
+    network, _ = ConceptFeatures().load_released(released.catalogue()["features"])
+    for row, index in zip(rows, chosen.tolist(), strict=False):
+        draw(index)  # and the 49 scenes behind it
+        file = tmp_path / "images" / f"scenes_train_{index + 1:012d}.png"
+        picture = Image.open(file).convert("RGB").resize((96, 96), Image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() / 255
+        with torch.no_grad():
+            grid = network.eval()(pixels)[0]
+        assert row == pytest.approx(grid.mean(dim=1)[0].numpy(), abs=0.05)
+    nothing = SimpleNamespace(save=lambda *_, **__: None)
+    monkeypatch.setattr(generation, "render", lambda *_: nothing)
+    parts = [draw(start)["annotations"] for start in range(0, 4000, 50)]
+    counts = Counter(one["multiple_choice_answer"] for part in parts for one in part)
+    assert known.component()["answers"] == counts
 
 
 def test_other_code_finds_no_released_weights() -> None:
