@@ -32,7 +32,7 @@ from ivqa.config.error_messages import (
     place_in_own_code,
 )
 from ivqa.config.hydra_flags import ended_by_a_closed_pipe, joined_flags
-from ivqa.config.path_keys import command_paths, command_sentences, is_path
+from ivqa.config.path_keys import check_places, command_paths, command_sentences, is_path
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
@@ -150,16 +150,12 @@ def _overrides(
 
 
 def _begin(cfg: DictConfig) -> None:
-    """Says what starts, and finds missing pictures, in the seconds before PyTorch is there."""
+    """Says what starts, and finds missing files, in the seconds before PyTorch is there."""
     if not os.environ.get("LOCAL_RANK", "").strip("0"):  # not in other processes of a training
         hydra_cfg = HydraConfig.get()
         text = f"{hydra_cfg.job.config_name}: run directory {hydra_cfg.runtime.output_dir}"
         terminal(stderr=True).print(text, soft_wrap=True, highlight=False)
-    key = str(cfg.get("short_form"))
-    if key in ("image", "images") and not OmegaConf.is_missing(cfg, key):
-        from ivqa.data.given_pictures import picture_files
-
-        picture_files(str(cfg[key]), key)
+    check_places(cfg)
 
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:

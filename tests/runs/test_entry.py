@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -446,3 +447,28 @@ def test_the_command_that_continues_is_complete_or_absent(
     (run_dir / "study.journal").touch()  # a sweep continues with its own command
     line = continuing_command(["sweep=rewards", "output_dir=x"])
     assert line == shlex.join([*module[:4], "sweep=rewards", f"output_dir={run_dir}"])
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("evaluate image=absent.png", "image=absent.png: there is no such file"),
+        ("train data=vqa_v2 data.root=absent", "data root absent does not exist"),
+    ],
+)
+def test_the_first_line_and_missing_files_need_no_pytorch(
+    command: str, reason: str, tmp_path: Path
+) -> None:
+    name, *overrides = command.split()
+    python = [sys.executable, "-X", "importtime", str(Path(__file__).parents[2] / f"{name}.py")]
+    found = subprocess.run(
+        [*python, *overrides, "output_dir=run"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert found.returncode == 1
+    lines = found.stderr.splitlines()
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+    said = [line for line in lines if not line.startswith("import time:")]
+    assert said[0] == f"{name}: run directory {tmp_path / 'run'}"
+    assert said[-1].startswith(f"error: {reason}")
+    assert "hydra" in imported
+    assert not imported & {"torch", "pytorch_lightning", "pandas", "matplotlib"}

@@ -7,6 +7,11 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from omegaconf import DictConfig, OmegaConf
+
+from ivqa.data.given_pictures import picture_files
+from ivqa.data.validation import check_root
+
 _PATHS = {"ExistingFile", "ExistingFolder", "Checkpoint", "Place"}
 # Arguments of components, at any depth; a test compares them with the annotations.
 ARGUMENTS = frozenset(
@@ -33,6 +38,22 @@ def command_paths() -> dict[str, bool]:
 def command_sentences() -> dict[str, bool]:
     """The keys of commands that are sentences, and whether a key may hold a list of them."""
     return _annotated(frozenset({"FreeText"}))
+
+
+def check_places(cfg: DictConfig) -> None:
+    """Checks that the pictures of image= or images=, or else the data root, are there.
+
+    The tasks check them too, once PyTorch is loaded.
+
+    Raises:
+        UserError: They are not there.
+    """
+    key = str(cfg.get("short_form"))
+    if key in ("image", "images"):  # whose models may need no data
+        if not OmegaConf.is_missing(cfg, key):
+            picture_files(str(cfg[key]), key)
+    elif root := OmegaConf.select(cfg, "data.root"):
+        check_root(Path(str(root)))
 
 
 @cache

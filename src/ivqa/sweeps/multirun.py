@@ -1,18 +1,17 @@
-"""Hydra callbacks that summarise a multirun: a table averaged over seeds, and noise curves."""
+"""Hydra callbacks that summarise a multirun: a table averaged over seeds, and noise curves.
+
+Hydra builds them in every command, so that pandas and PyTorch are imported where they are used.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 from typing_extensions import override
 
 from ivqa.config.short_forms import shortened
-from ivqa.report.plots import write_noise_curve, write_shares
-from ivqa.report.tables import print_table, write_table
-from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_yaml, write_json
 from ivqa.terminal import terminal
 
@@ -48,6 +47,8 @@ class MultirunTable(Callback):
 
     @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        from ivqa.report.tables import print_table, write_table
+
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = _jobs(config)
         finished = [job for job in jobs if job["metrics"]]
@@ -88,6 +89,10 @@ class MultirunShares(Callback):
 
     @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        import pandas as pd
+
+        from ivqa.report.plots import write_shares
+
         sweep_dir = Path(str(config.hydra.sweep.dir))
         jobs = [
             job
@@ -115,6 +120,8 @@ class MultirunCurves(Callback):
 
     @override
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        from ivqa.report.plots import write_noise_curve
+
         sweep_dir = Path(str(config.hydra.sweep.dir))
         groups: dict[str, list[dict[str, Any]]] = {}
         for job in _jobs(config):
@@ -252,6 +259,8 @@ def average_over_seeds(jobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     a text "mean ± standard deviation" (n - 1 in the denominator). "runs" are the directories of
     the jobs, where they have one.
     """
+    import pandas as pd
+
     frame = pd.DataFrame([job["metrics"] for job in jobs])
     settings = settings_of(jobs)
     rows = []
@@ -273,6 +282,8 @@ def _jobs(config: DictConfig) -> list[dict[str, Any]]:
 
     A variant of hydra/sweeper=variants has its `row_of` too.
     """
+    from ivqa.runs.run_directory import read_metrics
+
     sweep_dir = Path(str(config.hydra.sweep.dir))
     variants = OmegaConf.select(config, "hydra.sweeper.variants") or {}
     folders = [folder for folder in sweep_dir.iterdir() if (folder / ".hydra").is_dir()]
