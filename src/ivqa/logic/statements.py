@@ -68,6 +68,7 @@ class Statement:
 
 
 _YES_NO = {"yes": True, "yeah": True, "yep": True, "no": False, "nope": False}
+_AUXILIARY = re.compile("(is|are|was|were|do|does|did|has|have|had|can|could|will|would|should) ")
 _AFTER_YES = frozenset(("it", "there", "he", "she", "they", "this", "that", "the", "i"))
 # The signs that |first| - |second| may have where the answer is "yes"; "no" allows the others.
 _SIGNS = {"more": {1}, "fewer": {-1}, "equal": {0}}
@@ -119,8 +120,10 @@ def unclear(question: str, answer: str) -> bool:
     A model that was trained without yes/no questions answers them with other words.
 
     Example:
-        >>> unclear("Is there a car?", "chair"), unclear("What is on the bed?", "chair")
-        (True, False)
+        >>> unclear("Is there a car?", "chair"), unclear("Is he happy?", "chair")
+        (True, True)
+        >>> unclear("What is on the bed?", "chair"), unclear("Is it red or blue?", "blue")
+        (False, False)
     """
     found = state(question, answer)
     return found.truth is None and not found.denied and _asks_yes_no(read(question))
@@ -131,6 +134,9 @@ def _asks_yes_no(reading: Reading) -> bool:
         return reading.other is not None
     if reading.form == "scene":
         return bool(reading.predicate)
+    if reading.form == "opaque":
+        # "Is he happy?", but not "Is it red or blue?".
+        return _AUXILIARY.match(reading.text) is not None and " or " not in reading.text
     return reading.form in ("exist", "check", "more", "fewer", "equal")
 
 
