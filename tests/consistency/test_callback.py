@@ -257,7 +257,8 @@ def test_a_witness_is_asked_all_that_the_model_was_asked(
     # Its answers are no answers of the model.
     assert len(asked) == len(model.asked)
     alone = ConsistencyCallback().records(model, data, "val")
-    assert WITNESSES == [] and alone.witness == 0
+    assert WITNESSES == []
+    assert alone.witness == 0
 
 
 def test_whole_images_are_drawn(data: VQADataModule) -> None:

@@ -93,9 +93,9 @@ def state(question: str, answer: str) -> Statement:
         truth = _YES_NO.get(words[0])
     # "10+", "2-3" and "<5" are no numbers.
     number = None if re.search(r"[^\w\s.,']", answer) else _number(words, reading)
-    if truth is None and number is None and _denies(words):
+    if truth is None and number is None and words and _denies(words):
         return Statement(reading, None, value, denied=True)
-    if truth is None and _asks_yes_no(reading):
+    if not words or (truth is None and _asks_yes_no(reading)):
         return Statement(Reading("opaque", "opaque"), None, value)
     counts = list(_presuppositions(reading, truth is False or number == 0))
     base = Statement(reading, truth, value)
@@ -141,7 +141,7 @@ def _asks_yes_no(reading: Reading) -> bool:
 
 
 def _denies(words: list[str]) -> bool:
-    if not words or words[0] in DENIALS:
+    if words[0] in DENIALS:
         return True
     if words[0] == "there":  # "there is no car"
         return bool({"no", "not", "none", "isn't", "aren't"} & set(words[1:4]))
