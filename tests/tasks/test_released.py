@@ -13,6 +13,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from PIL import Image
@@ -23,6 +24,7 @@ from ivqa.features import ConceptFeatures
 from ivqa.runs.context import RunContext
 from ivqa.scenes import generation
 from ivqa.store.files import FileError
+from ivqa.tasks.evaluate import _may_be_released
 from tools import release
 
 NAMES = {"features", "ivqa_vae", "legality", "mlb", "training"}
@@ -83,10 +85,29 @@ def test_another_seed_finds_tools_but_no_vqa_model() -> None:
         assert found == (None if name == "mlb" else one), name
 
 
-def test_released_weights_are_for_parts_and_never_for_the_model_of_a_command() -> None:
+def test_released_weights_are_never_for_the_model_that_a_command_trains() -> None:
     part = release._bench(None).parts["questioner"]
     assert part.released == released.catalogue()["ivqa_vae"]
     assert replace(part, is_part=False).released is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sweep", "wanted"),
+    [
+        ([], "", True),
+        (["seed=2"], "", False),
+        (["hydra.mode=MULTIRUN"], "", False),  # its jobs are compared with each other
+        ([], "abc", False),  # the points of W&B's agent too
+    ],
+)
+def test_a_single_evaluation_may_start_from_released_weights(
+    overrides: list[str], sweep: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_SWEEP_ID", sweep)
+    with initialize_config_dir(str(release.CONF), version_base="1.3"):
+        cfg = compose("evaluate", ["model=mlb", *overrides], return_hydra_config=True)
+    HydraConfig.instance().set_config(cfg)
+    assert _may_be_released(cfg) == wanted
 
 
 def test_a_loaded_model_uses_the_weights_that_diagnose_uses(tmp_path: Path) -> None:
