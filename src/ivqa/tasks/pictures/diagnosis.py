@@ -173,8 +173,9 @@ def belief_media(
     """Report, table and pictures of beliefs as media for `log_results`, first those at the top."""
 
     def with_pictures() -> pd.DataFrame:
-        chosen = beliefs_to_explain(beliefs, oracle)[:_LOGGED_PICTURES] if pictures.images else []
-        shown = [read_picture(pictures.images.path(one.image_id)) for one in chosen]
+        files = pictures.images
+        chosen = beliefs_to_explain(beliefs, oracle)[:_LOGGED_PICTURES] if files else []
+        shown = [read_picture(files.path(one.image_id)) for one in chosen] if files else []
         for picture in shown:
             picture.thumbnail((_LOGGED_SIDE, _LOGGED_SIDE))
         columns = ("image_id", "question", "answer", "phi", "type", "type_by")
