@@ -215,6 +215,8 @@ def _problem(command: Command, words: Sequence[str], folder: Path) -> str | None
     if words[0] == "python":
         script = PROJECT / words[1]
         words = [sys.executable, str(script) if script.is_file() else words[1], *words[2:]]
+    elif words[0] == "ivqa":
+        words = [sys.executable, "-m", *words]
     known, began = set(folder.rglob("*")), time.monotonic()
     done = subprocess.run(
         words,
