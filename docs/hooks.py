@@ -41,10 +41,12 @@ def on_config(config: Any) -> Any:
     """Puts the API reference into the navigation; only mike's copies have a menu of versions."""
     if "MIKE_DOCS_VERSION" not in os.environ:
         config.extra.pop("version", None)
+    if not config.repo_url:
+        config.edit_uri = None
     reference = next(part["Reference"] for part in config.nav if "Reference" in part)
-    at = reference.index("api/")
-    reference[at:] = [{"Python": ["api/index.md", *(f"api/{name}.md" for name in _public())]}]
-    reference.append({"Rooms": [f"api/ivqa.{room}.md" for room in _rooms()]})
+    public = [{"Overview": "api/index.md"}, *(f"api/{name}.md" for name in _public())]
+    rooms = [f"api/ivqa.{room}.md" for room in _rooms()]
+    reference[:] = [{"Python": public}, *reference, {"Rooms": rooms}]
     return config
 
 
@@ -126,7 +128,8 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node
+            if not any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list):
+                return node
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ivqa."):
             if any(alias.name == name for alias in node.names):
                 return _definition(str(node.module), name)
