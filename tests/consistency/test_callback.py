@@ -252,10 +252,13 @@ def test_a_witness_is_asked_all_that_the_model_was_asked(
     ]
     assert set(given) == set(witness.asked)
     assert len(given) == (6 if paid else len(asked))
+    figures = ConsistencyMeasure(resamples=10).figures(records, data.dataset.split("val"), None)
+    assert figures["consistency/witness"] == len(witness.asked)
     # Its answers are no answers of the model.
     assert len(asked) == len(model.asked)
-    ConsistencyCallback().records(model, data, "val")
+    alone = ConsistencyCallback().records(model, data, "val")
     assert WITNESSES == []
+    assert alone.witness == 0
 
 
 def test_whole_images_are_drawn(data: VQADataModule) -> None:

@@ -18,6 +18,7 @@ from ivqa.diagnosis import AskedLog, Belief, BudgetSearch, GivenAnswer, next_hun
 from ivqa.diagnosis.search.phrases import noun_phrase
 from ivqa.diagnosis.search.plain_english import Arm, Meaning
 from ivqa.errors import UserError
+from ivqa.logic import contradictions
 from ivqa.tasks.pictures.asking import Forecast, ask_in_plain_english, confirm
 from ivqa.tasks.pictures.diagnosis import described
 from ivqa.text.tokens import tokenise
@@ -166,6 +167,55 @@ def test_answers_that_say_nothing_are_counted_and_said(vain: int) -> None:
     assert found.metrics["beliefs/unclear"] == vain / 100
     said = "2 of its answers to yes/no questions are neither, and say nothing."
     assert found.note == ("Known." if vain == 1 else f"Known. {said}")
+
+
+class Failing(Truthful):
+    """Fails where it is asked for a color: an error message, or nothing at all."""
+
+    def answer(self, question: str) -> str:
+        if question.startswith("What color"):
+            return "Error code: 429 - rate limit" if "the" in question else ""
+        return super().answer(question)
+
+
+def test_failed_answers_are_counted_said_and_scored_nowhere() -> None:
+    beliefs = _beliefs(Failing())
+    failed = [one for one in beliefs if one.question.startswith("What color")]
+    assert len(failed) > 5
+    found = described("Failing", beliefs, NumberedPictures({}), None)
+    assert found.metrics["beliefs/failed"] == len(failed)
+    assert found.metrics["beliefs/count"] == len(found.beliefs) == len(beliefs) - len(failed)
+    # Truthful otherwise: a failed answer denies nothing.
+    assert found.metrics["beliefs/errors_at_least"] == 0
+    assert f"{len(failed)} of 300 answers are empty or error messages and count" in found.note
+    assert "such as 'Error code: 429 - rate limit'." in found.note
+    assert described("Truthful", _beliefs(Truthful()), NumberedPictures({}), None).note == ""
+
+
+@pytest.mark.parametrize("answer", ["", "Error code: 429 - rate limit"])
+def test_a_model_that_only_fails_ends_the_search_at_once(answer: str) -> None:
+    model = Truthful()
+    model.answer = lambda _: answer  # type: ignore[method-assign]
+    with pytest.raises(UserError, match=f"the first 24 answers are all empty .* '{answer}'"):
+        _beliefs(model)
+    assert len(model.asked) == 24
+
+
+def test_the_search_learns_nothing_from_a_failed_answer() -> None:
+    search = BudgetSearch(1, Truthful())
+    search._learn(0, Meaning("see"), GivenAnswer("Connection error. dog", 0.9))
+    assert not search._views[0].seen
+    assert [answer for _, answer in search._views[0].beliefs()] == [""]
+    search._learn(0, Meaning("see"), GivenAnswer("dog", 0.9))
+    assert [*search._views[0].seen] == ["dog"]
+
+
+def test_an_empty_answer_denies_nothing() -> None:
+    beliefs = [("What color is the dog?", ""), ("Is there a dog?", "yes")]
+    assert not any(one.certain for one in contradictions(beliefs))
+    assert any(
+        one.certain for one in contradictions([("How many dogs are there?", "none"), *beliefs])
+    )
 
 
 def test_a_share_of_the_questions_is_drawn_by_chance() -> None:

@@ -174,6 +174,8 @@ def test_the_figures_in_sentences(known: bool) -> None:
         "Of its 3 answers to the questions asked first, an estimated 20.0% (10.0% to 30.0%) are "
         f"wrong{'; in truth 25.0%' if known else ''}.",
     ]
+    witnessed = consistency_sentences(metrics | {"consistency/witness": 2003.0}, "MLB")
+    assert witnessed[3:] == ["What is there was also asked of another model: 2,003 questions."]
     doubtful = consistency_sentences(metrics | {"consistency/suspects": 0.41}, "MLB")
     assert len(doubtful) == 4
     assert doubtful[3].startswith("Do not rely on this estimate: 41% of these answers are suspects")

@@ -32,6 +32,7 @@ def consistency_figures(
           itself are in `implied` and not in `asked`.
         - unclear: number of further yes/no questions whose answer is neither yes nor no. They are
           in `asked`, and not among the M answers that the figures are about.
+        - witness: number of answers of a witness, if there is one.
         - rate: share of the implied questions that are answered as implied; RULE/rate and the
           number RULE/implied for each rule.
         - coverage: share of the N questions from whose answer anything follows.
@@ -57,6 +58,8 @@ def consistency_figures(
         "implied": float(len(records.implied)),
         "unclear": float(records.unclear),
     }
+    if records.witness:
+        figures["witness"] = float(records.witness)
 
     def add(name: str, values: NDArray[np.float64], of: NDArray[np.int64]) -> None:
         """A mean with its interval; nothing without values."""

@@ -58,12 +58,14 @@ class ConsistencyRecords:
         covered: Whether anything follows from an answer, for each question of the data set.
         unclear: Number of answers to further yes/no questions that are neither yes nor no; they are
             left out.
+        witness: Number of answers of a witness; 0 without one.
     """
 
     images: Sequence[ImageConsistency]
     implied: Sequence[tuple[ImpliedQuestion, AnsweredQuestion]]
     covered: Mapping[int, bool]
     unclear: int = 0
+    witness: int = 0
 
     @classmethod
     def of(
@@ -105,7 +107,7 @@ class ConsistencyRecords:
             for number, covered in zip(ids, implied.covered, strict=True)
             if number is not None
         }
-        return cls(images, compared, covered, len(given) - len(clear))
+        return cls(images, compared, covered, len(given) - len(clear), len(witness))
 
     def write(self, run_dir: Path) -> None:
         """Writes implications.jsonl and consistency.jsonl."""

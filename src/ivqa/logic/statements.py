@@ -68,6 +68,7 @@ class Statement:
 
 
 _YES_NO = {"yes": True, "yeah": True, "yep": True, "no": False, "nope": False}
+_AUXILIARY = re.compile("(is|are|was|were|do|does|did|has|have|had|can|could|will|would|should) ")
 _AFTER_YES = frozenset(("it", "there", "he", "she", "they", "this", "that", "the", "i"))
 # The signs that |first| - |second| may have where the answer is "yes"; "no" allows the others.
 _SIGNS = {"more": {1}, "fewer": {-1}, "equal": {0}}
@@ -92,9 +93,9 @@ def state(question: str, answer: str) -> Statement:
         truth = _YES_NO.get(words[0])
     # "10+", "2-3" and "<5" are no numbers.
     number = None if re.search(r"[^\w\s.,']", answer) else _number(words, reading)
-    if truth is None and number is None and _denies(words):
+    if truth is None and number is None and words and _denies(words):
         return Statement(reading, None, value, denied=True)
-    if truth is None and _asks_yes_no(reading):
+    if not words or (truth is None and _asks_yes_no(reading)):
         return Statement(Reading("opaque", "opaque"), None, value)
     counts = list(_presuppositions(reading, truth is False or number == 0))
     base = Statement(reading, truth, value)
@@ -119,8 +120,10 @@ def unclear(question: str, answer: str) -> bool:
     A model that was trained without yes/no questions answers them with other words.
 
     Example:
-        >>> unclear("Is there a car?", "chair"), unclear("What is on the bed?", "chair")
-        (True, False)
+        >>> unclear("Is there a car?", "chair"), unclear("Is he happy?", "chair")
+        (True, True)
+        >>> unclear("What is on the bed?", "chair"), unclear("Is it red or blue?", "blue")
+        (False, False)
     """
     found = state(question, answer)
     return found.truth is None and not found.denied and _asks_yes_no(read(question))
@@ -131,11 +134,14 @@ def _asks_yes_no(reading: Reading) -> bool:
         return reading.other is not None
     if reading.form == "scene":
         return bool(reading.predicate)
+    if reading.form == "opaque":
+        # "Is he happy?", but not "Is it red or blue?".
+        return _AUXILIARY.match(reading.text) is not None and " or " not in reading.text
     return reading.form in ("exist", "check", "more", "fewer", "equal")
 
 
 def _denies(words: list[str]) -> bool:
-    if not words or words[0] in DENIALS:
+    if words[0] in DENIALS:
         return True
     if words[0] == "there":  # "there is no car"
         return bool({"no", "not", "none", "isn't", "aren't"} & set(words[1:4]))

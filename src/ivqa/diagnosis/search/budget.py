@@ -7,7 +7,7 @@ trained, and no truth is needed: the reward is a contradiction that `ivqa.logic`
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from ivqa.diagnosis.search.plain_english import (
     stated_value,
 )
 from ivqa.logic import contradictions, implications, unclear
+from ivqa.text.failed_answers import failure
 from ivqa.text.normalisation import normalise_answer
 from ivqa.text.tokens import tokenise
 
@@ -283,8 +284,12 @@ class BudgetSearch:
     def _learn(self, picture: int, meaning: Meaning, given: GivenAnswer) -> None:
         """Notes what an answer says about the picture, and which words the model uses."""
         view, phrase, answer = self._views[picture], meaning.phrase, given.answer
+        if failure(answer) is not None:
+            given = replace(given, answer="")  # it says nothing, and is not asked for again
         view.texts.append(meaning.question)
         view.answers.append(given)
+        if not given.answer:
+            return
         self._polar += [unclear(meaning.question, text) for text in (_NEITHER, answer)]
         if unclear(meaning.question, answer):
             return

@@ -45,7 +45,7 @@ MOST_SUSPECTS = 0.4
 
 
 def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
-    """Says what the figures of consistency of a model mean, in up to five sentences."""
+    """Says what the figures of consistency of a model mean, in up to six sentences."""
     found = {key.removeprefix("consistency/"): value for key, value in metrics.items()}
 
     def share(key: str) -> str:
@@ -72,6 +72,10 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
         f"Of its {int(found['questions']):,} answers to the questions asked first, an estimated "
         f"{share('error_estimate')} are wrong{truth}."
     )
+    if "witness" in found:
+        lines.append(
+            f"What is there was also asked of another model: {int(found['witness']):,} questions."
+        )
     if found["suspects"] > MOST_SUSPECTS:
         lines.append(
             f"Do not rely on this estimate: {found['suspects']:.0%} of these answers are suspects, "

@@ -21,6 +21,7 @@ from ivqa.diagnosis.search.budget import AskAll
 from ivqa.errors import LimitReached, UserError
 from ivqa.ranges import NonNegative
 from ivqa.runs.picture_model import PictureModel, answers_questions
+from ivqa.text.failed_answers import failure
 from ivqa.vqa import Metered
 
 Limits = Mapping[Literal["questions", "minutes", "cost"], NonNegative | None]
@@ -146,7 +147,10 @@ def ask_in_plain_english(
 
     Returns:
         The questions with their answers, in the order in which they were asked: fewer where a limit
-        of requests or money ends the search.
+        of requests or money ends the search. Answers may be failed ones, see `failure`.
+
+    Raises:
+        UserError: All answers of the first batch are failed ones, or `go_on` raises it.
     """
     if meter is None:
         ask = meter = Meter(ask)
@@ -187,6 +191,11 @@ def ask_in_plain_english(
             )
             for one in batch
         ]
+        if all(failure(one.answer) is not None for one in beliefs):
+            raise UserError(
+                f"the first {len(beliefs)} answers are all empty or error messages, such as "
+                f"{beliefs[0].answer[:80]!r}; see what the model says to one question first"
+            )
         left = max_questions - len(beliefs)
         if forecast is None and left and (forecast := meter.forecast(left)) is not None:
             tell(f"{len(beliefs)} are answered; the others take about {forecast}")
@@ -201,6 +210,16 @@ def ask_in_plain_english(
                 )
                 break
     return beliefs
+
+
+def without_failed(beliefs: Sequence[Belief]) -> tuple[list[Belief], str]:
+    """The beliefs that are answers, and a sentence about the others; "" if there are none."""
+    answered = [one for one in beliefs if failure(one.answer) is None]
+    if not (failed := len(beliefs) - len(answered)):
+        return answered, ""
+    example = next(one.answer for one in beliefs if failure(one.answer) is not None)
+    said = f"{failed:,} of {len(beliefs):,} answers are empty or error messages and count nowhere"
+    return answered, f"{said}, such as {example[:80]!r}."
 
 
 def check_answers_questions(model: DictConfig, key: str) -> None:

@@ -28,7 +28,9 @@ from ivqa.tasks.pictures.asking import (
     drawn_pictures,
     known_by,
     picture_asker,
+    without_failed,
 )
+from ivqa.text.failed_answers import failure
 from ivqa.vqa import Metered
 
 
@@ -75,11 +77,15 @@ def evaluate_pictures(cfg: Annotated[DictConfig, Keys]) -> float:
         explore=1.0,
         console=console,
     )
+    beliefs, said = without_failed(beliefs)
+    if said:
+        console.print(said, soft_wrap=True)
 
     def further(questions: Sequence[tuple[int, str]]) -> list[AnsweredQuestion]:
         return [
             AnsweredQuestion(*question, one.answer, one.probability)
             for question, one in zip(questions, ask(questions), strict=True)
+            if failure(one.answer) is None
         ]
 
     metered = isinstance(model.module, Metered)

@@ -50,6 +50,7 @@ from ivqa.tasks.pictures.asking import (
     known_by,
     picture_asker,
     pictures_in_words,
+    without_failed,
 )
 from ivqa.vqa import Metered
 
@@ -189,6 +190,8 @@ def described(
     Returns:
         The diagnosis, with the figures of `with_suspects` and `search_figures`.
     """
+    answered, said = without_failed(beliefs)
+    note, failed, beliefs = f"{note} {said}".strip(), len(beliefs) - len(answered), answered
     marked, metrics = with_suspects(beliefs)
     vain = sum(unclear(one.question, one.answer) for one in beliefs)
     if vain > _UNCLEAR * len(beliefs):
@@ -197,6 +200,7 @@ def described(
     metrics = {
         "beliefs/count": float(len(beliefs)),
         "beliefs/images": float(len({belief.image_id for belief in beliefs})),
+        "beliefs/failed": float(failed),
         "beliefs/unclear": vain / max(len(beliefs), 1),
         **metrics,
     }

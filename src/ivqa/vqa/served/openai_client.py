@@ -5,7 +5,9 @@ import threading
 import time
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator
 
 from ivqa.errors import UserError
 
@@ -21,6 +23,15 @@ _UNSUPPORTED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|deprecated|unknown|not (allowed|permitted)",
     re.IGNORECASE,
 )
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("must be an address such as http://localhost:8000/v1")
+    return url
+
+
+Address = Annotated[str, AfterValidator(_address)]
 
 
 class RequestRefused(UserError):

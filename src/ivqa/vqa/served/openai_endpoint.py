@@ -7,17 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-
-from pydantic import AfterValidator
+from typing import Any, ClassVar
 
 from ivqa.errors import LimitReached, UserError
 from ivqa.ranges import Count, CountOrZero, NonNegative, Positive
 from ivqa.terminal import terminal
-from ivqa.vqa.served.openai_client import described, openai_client, openai_package
+from ivqa.vqa.served.openai_batches import BatchClient
+from ivqa.vqa.served.openai_client import Address, described, openai_client, openai_package
 from ivqa.vqa.served.openai_replies import Choice, parse_response, read_choices, token_counts
 from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache, Usage
 
@@ -31,13 +31,6 @@ REMEDY = (
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 8.0  # seconds between attempts, as in the client
 
 
-def _address(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise ValueError("must be an address such as http://localhost:8000/v1")
-    return url
-
-
-Address = Annotated[str, AfterValidator(_address)]
 Reader = Callable[[Any], tuple[Choice, ...]]
 """Reads the choices of a response, as `read_choices` does."""
 
@@ -55,6 +48,8 @@ class Endpoint:
         cache: Folder of the responses.
         api_key_env: Environment variable that holds the key; None sends none.
         workers: Requests at the same time.
+        batch_from: Where at least so many requests are to be sent at once, the batch API answers
+            them: cheaper, within 24 hours. None: never.
         max_requests: Number of requests that one command may send; None sets no limit. Earlier
             responses and repeated attempts do not count.
         price_in: Price of a million prompt tokens, in any currency; None: unknown.
@@ -74,6 +69,7 @@ class Endpoint:
     cache: str
     api_key_env: str | None = None
     workers: Count = 16
+    batch_from: Count | None = None
     max_requests: CountOrZero | None = None
     price_in: NonNegative | None = None
     price_out: NonNegative | None = None
@@ -99,6 +95,8 @@ class Endpoint:
         prices = arguments.get("price_in"), arguments.get("price_out")
         if arguments.get("max_cost") is not None and None in prices:
             raise UserError("max_cost= needs price_in= and price_out=, of a million tokens each")
+        if None not in (arguments.get("max_cost"), arguments.get("batch_from")):
+            raise UserError("a batch cannot be stopped at max_cost=; set max_requests= instead")
         name = arguments.get("api_key_env")
         if name is not None and not os.environ.get(name):
             raise UserError(
@@ -155,9 +153,11 @@ class Endpoint:
             stored = zip(distinct, kept, strict=True)
             found = {key: choices for key, choices in stored if choices is not None}
             missing = [request for key, request in distinct.items() if key not in found]
-            left = len(missing)
-            if self.max_requests is not None:
-                left = min(left, self.max_requests - self.usage.requests)
+            left = self._allowed(len(missing))
+            if self.batch_from is not None and left >= self.batch_from:
+                found |= self._by_batches(missing[:left], read)
+                missing = [one for one in missing if one.cache_key() not in found]
+                left = self._allowed(len(missing))
             sent = {
                 pool.submit(self._answered, request, read): request.cache_key()
                 for request in missing[:left]
@@ -173,6 +173,27 @@ class Endpoint:
         if left < len(missing):
             raise self._stopped("max_requests", self.max_requests)
         return [found[request.cache_key()] for request in requests]
+
+    def _allowed(self, requests: int) -> int:
+        """How many of so many requests `max_requests` lets through."""
+        if self.max_requests is None:
+            return requests
+        return min(requests, self.max_requests - self.usage.requests)
+
+    def _by_batches(self, requests: Sequence[ChatRequest], read: Reader) -> dict[str, Any]:
+        """The choices of requests by the batch API, without those that it fails to answer."""
+        asked = {request.cache_key(): request for request in requests}
+        found = {}
+        try:
+            for key, response in BatchClient(self._client, self._cache.folder).responses(asked):
+                if key not in asked:  # of an earlier command that was killed
+                    self._cache.put(key, {}, response)
+                else:
+                    with suppress(ValueError):
+                        found[key] = self._kept_response(asked[key], response, read(response))
+        except openai_package().OpenAIError as error:
+            raise self._described(error) from None
+        return found
 
     def _stored(self, key: str, read: Reader) -> tuple[Choice, ...] | None:
         response = self._cache.get(key)
@@ -192,26 +213,37 @@ class Endpoint:
         return choices
 
     def _answered(self, request: ChatRequest, read: Reader) -> tuple[Choice, ...]:
-        """Sends a request, stores the response and counts it."""
+        """Sends a request, and stores and counts the response."""
         with self._lock:
             self._check_cost()
             self._on_way += 1
         try:
             response, choices, retries = self._send(request, read)
-            self._cache.put(request.cache_key(), request.identity(), response)
-            prompt, completion = token_counts(response)
-            with self._lock:
-                usage = self.usage
-                usage.requests += 1
-                usage.retries += retries
-                usage.prompt_tokens += prompt
-                usage.completion_tokens += completion
-                self._count(request.cache_key(), choices)
-                if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
-                    terminal().print(self._estimate(), soft_wrap=True, highlight=False)
+            return self._kept_response(request, response, choices, retries)
         finally:
             with self._lock:
                 self._on_way -= 1
+
+    def _kept_response(
+        self,
+        request: ChatRequest,
+        response: dict[str, Any],
+        choices: tuple[Choice, ...],
+        retries: int = 0,
+    ) -> tuple[Choice, ...]:
+        """Stores a response and counts it; returns its choices."""
+        self._cache.put(request.cache_key(), request.identity(), response)
+        prompt, completion = token_counts(response)
+        with self._lock:
+            usage = self.usage
+            usage.requests += 1
+            usage.retries += retries
+            usage.prompt_tokens += prompt
+            usage.completion_tokens += completion
+            self._count(request.cache_key(), choices)
+            if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
+                forecast = usage.forecast(self.max_requests or 1000)
+                terminal().print(forecast, soft_wrap=True, highlight=False)
         return choices
 
     def _check_cost(self) -> None:
@@ -251,16 +283,6 @@ class Endpoint:
                 "cut before their answer begins, the others are empty or hold a failed request; "
                 f"{REMEDY}"
             )
-
-    def _estimate(self) -> str:
-        read = self.usage.prompt_tokens / _ESTIMATE_AFTER
-        wrote = self.usage.completion_tokens / _ESTIMATE_AFTER
-        number = self.max_requests or 1000
-        return (
-            f"the first {_ESTIMATE_AFTER} requests took {read:,.0f} prompt and {wrote:,.1f} "
-            f"completion tokens each; {number:,} requests would take about {number * read:,.0f} "
-            f"and {number * wrote:,.0f}"
-        )
 
     def _send(
         self, request: ChatRequest, read: Reader

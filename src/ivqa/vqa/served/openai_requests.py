@@ -87,6 +87,15 @@ class Usage:
             return None
         return (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
 
+    def forecast(self, requests: int) -> str:
+        """Says how many tokens so many requests would take, by the mean of those so far."""
+        read, wrote = self.prompt_tokens / self.requests, self.completion_tokens / self.requests
+        return (
+            f"the first {self.requests} requests took {read:,.0f} prompt and {wrote:,.1f} "
+            f"completion tokens each; {requests:,} requests would take about "
+            f"{requests * read:,.0f} and {requests * wrote:,.0f}"
+        )
+
     def __str__(self) -> str:
         return (
             f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "
