@@ -1,9 +1,9 @@
-"""Pages of the site that are not files below docs/: README and others, reports, the API reference."""
+"""Pages of the site that are not below docs/: README and others, reports, the API reference."""
 
 import ast
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,41 +128,38 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            if not any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list):
+            if "overload" not in [ast.unparse(one) for one in node.decorator_list]:
                 return node
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ivqa."):
-            if any(alias.name == name for alias in node.names):
-                return _definition(str(node.module), name)
+        elif isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return _definition(str(node.module), name)
     return None
 
 
 def _reference() -> dict[str, str]:
-    """The pages of the API reference: Python's names, one page an object."""
+    """The pages of the API reference: Python's names, the rooms, one page an object."""
     pages = {f"api/{name}.md": f"{_title(name)}::: {name}\n" for name in _public()}
-    start = "# Python\n\nThe functions that most people use, and what they return:\n\n"
-    homes = {"ivqa": "ivqa.api"}
-    rows = []
-    for module, names in PUBLIC.items():
-        for name in names:
-            home = "ivqa.logic" if name in ("contradicting", "implications") else module
-            rows.append(_row(f"{module}.{name}", homes.get(home, home), name))
+    public = [
+        _row(f"{module}.{name}", module, name) for module, names in PUBLIC.items() for name in names
+    ]
     rooms = [
-        f"| [ivqa.{room}](ivqa.{room}.md) | {_sentence(PACKAGE / room / '__init__.py')} |"
+        (f"[ivqa.{room}](ivqa.{room}.md)", _sentence(PACKAGE / room / "__init__.py"))
         for room in _rooms()
     ]
-    head = "| | |\n|---|---|\n"
     pages["api/index.md"] = (
-        start + head + "\n".join(rows) + "\n\nThe rooms, with the objects that each exports:\n\n"
-        + head + "\n".join(rooms) + "\n"
+        f"# Python\n\nWhat most people use, and what it returns:\n\n{_table(public)}\n"
+        f"The rooms, with the objects that each exports:\n\n{_table(rooms)}"
     )
     for room, objects in _rooms().items():
-        listed = [_row(f"ivqa.{room}.{name}", home, name) for name, home in objects.items()]
-        text = f"{_title(f'ivqa.{room}')}::: ivqa.{room}\n    options: {{members: false}}\n\n{head}" + "\n".join(listed)
-        pages[f"api/ivqa.{room}.md"] = f"{text}\n\n## Modules\n\n{head}" + "\n".join(_modules(room)) + "\n"
-        for name, home in objects.items():
-            place = f"{home if name in ALSO.get(room, {}) else f'ivqa.{room}'}.{name}"
-            text = f"{_title(place)}[ivqa.{room}](ivqa.{room}.md)\n\n::: {place}\n"
-            pages.setdefault(f"api/ivqa.{room}.{name}.md", text)
+        name = f"ivqa.{room}"
+        listed = _table(_row(f"{name}.{one}", home, one) for one, home in objects.items())
+        pages[f"api/{name}.md"] = (
+            f"{_title(name)}::: {name}\n    options: {{members: false}}\n\n{listed}\n"
+            f"## Modules\n\n{_table(_modules(room))}"
+        )
+        for one, home in objects.items():
+            place = f"{home if one in ALSO.get(room, {}) else name}.{one}"
+            text = f"{_title(place)}[{name}]({name}.md)\n\n::: {place}\n"
+            pages.setdefault(f"api/{name}.{one}.md", text)
     return pages
 
 
@@ -170,17 +167,20 @@ def _title(name: str) -> str:
     return f"---\ntitle: {name}\n---\n\n"
 
 
-def _row(page: str, module: str, name: str) -> str:
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    return "| | |\n|---|---|\n" + "".join(f"| {left} | {right} |\n" for left, right in rows)
+
+
+def _row(page: str, module: str, name: str) -> tuple[str, str]:
     node = _definition(module, name)
-    text = (ast.get_docstring(node) or "") if node else ""
-    return f"| [{name}]({page}.md) | {_first(text)} |"
+    return f"[{name}]({page}.md)", _first((node and ast.get_docstring(node)) or "")
 
 
-def _modules(room: str) -> Iterator[str]:
+def _modules(room: str) -> Iterator[tuple[str, str]]:
     for file in sorted((PACKAGE / room).rglob("*.py")):
         if file.name != "__init__.py":
             name = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
-            yield f"| `{name}` | {_sentence(file)} |"
+            yield f"`{name}`", _sentence(file)
 
 
 def _sentence(file: Path) -> str:

@@ -3,7 +3,8 @@
 Where the page shows a number, a text of conf/results.yaml and a sentence in tools/claims.yaml hold
 {[EXPERIMENT|SETTING|METRIC]:FORMAT}, the mean over the seeds in docs/results.json. Braces may hold
 a calculation, such as {1 - [repair|mlb|repaired/wrong_rate] / [repair|mlb|before/wrong_rate]:.0%}.
-The experiment `gallery` is in docs/gallery.json, which tools/gallery.py writes. README.md and the guides hold the finished sentences; tools/claims.yaml lists those with numbers.
+The experiment `gallery` is in docs/gallery.json, which tools/gallery.py writes. README.md and the
+guides hold the finished sentences; tools/claims.yaml lists those with numbers.
 """
 
 import re

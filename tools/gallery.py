@@ -5,7 +5,7 @@ names the folder of DAQUAR (docs/data.md); and a served model, for which MLB ans
 OpenAI-compatible endpoint of this process. docs/hooks.py adds the reports to the site.
 
     python -m tools.gallery             those that are not there yet
-    python -m tools.gallery --record    and their figures into docs/gallery.json, for tools/claims.py
+    python -m tools.gallery --record    and figures into docs/gallery.json, for tools/claims.py
 """
 
 import argparse
@@ -143,7 +143,9 @@ def _record(folder: Path) -> dict[str, Any]:
     """The figures of the last two reports, in the form of tools.experiments.Record."""
     names = ("daquar", "served")
     if absent := [name for name in names if not _report(folder / name).is_file()]:
-        raise UserError(f"outputs/gallery has no report of {', '.join(absent)}, so none is recorded")
+        raise UserError(
+            f"outputs/gallery has no report of {', '.join(absent)}, so none is recorded"
+        )
     origin = [read_json(folder / name / "provenance.json", dict) for name in names]
     commits = {str(one["commit"]) for one in origin}
     if len(commits) > 1 or min(commits).endswith("+"):
