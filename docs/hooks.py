@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import griffe
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +36,16 @@ ALSO = {
 }
 REPORTS = ("scenes", "daquar", "served")  # those of tools/gallery.py
 ALONE = ("index.md", "tutorial.md", "gallery.md")  # pages without a menu beside them
+
+
+class Examples(griffe.Extension):
+    """Shows a section "Example" as code; griffe knows "Examples" only."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Renames the section in a docstring."""
+        if obj.docstring:
+            text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.M)
+            obj.docstring.value = text
 
 
 def on_config(config: Any) -> Any:
