@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
@@ -70,7 +69,6 @@ from ivqa.report.pages.noise_page import write_noise_page
 from ivqa.robustness.records import NoiseRecords
 from ivqa.runs.callbacks import measured
 from ivqa.runs.judges import check_judges, obtained_judges
-from ivqa.runs.loggers import log_results
 from ivqa.runs.preparation import open_context, with_features
 from ivqa.runs.run_directory import begin_run, read_metrics
 from ivqa.runs.trained_models import obtain_measuring_models, obtain_module
@@ -83,12 +81,11 @@ from ivqa.store.locks import folder_lock
 from ivqa.store.versions import versioned
 from ivqa.tasks.compare import finished_diagnoses
 from ivqa.tasks.consistency import follow_up_answers, show_consistency
-from ivqa.tasks.pictures.diagnosis import to_annotate
+from ivqa.tasks.pictures.diagnosis import log_beliefs, to_annotate
 from ivqa.vqa import Answerer, Metered
 from ivqa.vqa.evaluation import accuracy_of
 
 _PAIRS_AT_ONCE = 50  # pairs of a chunk: a kill loses at most one chunk
-_LOGGED_BELIEFS = 2000  # rows of the table that goes to W&B
 
 
 class Keys(CommandKeys, total=False):
@@ -215,9 +212,7 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         show_consistency(metrics, name, run_dir, split, console)
         write_json(run_dir / "metrics.json", metrics)  # last: a run with it is finished
     print_summary(summary(shown[0], oracle), title=title, console=console)
-    table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    log_beliefs(cfg, metrics, beliefs, run_dir, console)
     return _objective(metrics)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import pandas as pd
 from omegaconf import DictConfig
+from rich.console import Console
 
 from ivqa.config.keys import CommandKeys
 from ivqa.config.model_sources import source_of
@@ -160,10 +161,22 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
         found.metrics.update(model.module.usage())
     found.write(run_dir)
     print_summary(found.lines(), title=pictures_in_words(len(files)), console=console)
-    table = pd.DataFrame([belief.record() for belief in found.beliefs[:_LOGGED_BELIEFS]])
-    log_results(cfg, found.metrics, {"report": run_dir / "report.html", "beliefs_table": table})
-    console.print(f"report: {run_dir / 'report.html'}\nrun: {run_dir}", soft_wrap=True)
+    log_beliefs(cfg, found.metrics, found.beliefs, run_dir, console)
     return found.metrics["beliefs/errors_at_least"]
+
+
+def log_beliefs(
+    cfg: DictConfig,
+    metrics: Mapping[str, float],
+    beliefs: Sequence[Belief],
+    run_dir: Path,
+    console: Console,
+) -> None:
+    """Gives the results to the loggers, and prints where the report is."""
+    page = run_dir / "report.html"
+    table = pd.DataFrame([belief.record() for belief in beliefs[:_LOGGED_BELIEFS]])
+    log_results(cfg, metrics, {"report": page, "beliefs_table": table})
+    console.print(f"report: {page}\nrun: {run_dir}", soft_wrap=True)
 
 
 def to_annotate(
