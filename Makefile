@@ -55,9 +55,10 @@ results: $(READY)
 	$(RUN) -m tools.results $(ONLY)
 
 # The documentation as a site, outputs/site/index.html, with the API reference from the docstrings.
+# GALLERY=no leaves out the reports of `make gallery` where they are not there yet.
 DOCS := $(VENV)/docs
 EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-docs: $(DOCS)/.installed outputs/gallery/served/report.html
+docs: $(DOCS)/.installed $(if $(filter no,$(GALLERY)),,outputs/gallery/served/report.html)
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 # Whole reports for the site, in the minutes of the demo. The one about photographs: IVQA_DAQUAR names their folder.
