@@ -4,7 +4,7 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors lower-bounds mutate faults lint slow release benchmarks results docs docs-check clean
+.PHONY: demo test test-processors lower-bounds mutate faults lint slow release benchmarks results docs gallery docs-check clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
@@ -55,10 +55,18 @@ results: $(READY)
 	$(RUN) -m tools.results $(ONLY)
 
 # The documentation as a site, outputs/site/index.html, with the API reference from the docstrings.
+# GALLERY=no leaves out the reports of `make gallery` where they are not there yet.
 DOCS := $(VENV)/docs
 EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
-docs: $(DOCS)/.installed
+docs: $(DOCS)/.installed $(if $(filter no,$(GALLERY)),,outputs/gallery/served/report.html)
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
+# Whole reports for the site, in the minutes of the demo. The one about photographs: IVQA_DAQUAR names their folder.
+gallery: $(READY)
+	$(RUN) -m tools.gallery
+
+outputs/gallery/served/report.html:
+	$(MAKE) gallery
 
 # Runs every command of README and the guides on small data, page by page. ONLY: part of a page's name.
 docs-check: $(READY)

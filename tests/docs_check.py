@@ -92,6 +92,7 @@ LEFT_OUT = {
     r"^make |^pip ": "builds or tests the project itself",
     r"^python -m benchmarks": "measures for minutes and writes benchmarks/RESULTS.md",
     r"^python -m tools\.suspicions": "trains nine models, in an hour",
+    r"^ivqa view": "serves pages until it is stopped",
     r"^wandb ": "needs an account; tests/end_to_end/test_wandb_agent.py has a stand-in",
     r"push_to_hub=": "needs an account; tests/end_to_end/test_push_to_hub.py has a stand-in",
     r"ivqa\.data\.download": "downloads gigabytes; tests/data/test_download.py has a local server",
@@ -215,6 +216,8 @@ def _problem(command: Command, words: Sequence[str], folder: Path) -> str | None
     if words[0] == "python":
         script = PROJECT / words[1]
         words = [sys.executable, str(script) if script.is_file() else words[1], *words[2:]]
+    elif words[0] == "ivqa":
+        words = [sys.executable, "-m", *words]
     known, began = set(folder.rglob("*")), time.monotonic()
     done = subprocess.run(
         words,

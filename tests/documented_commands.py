@@ -19,7 +19,7 @@ PAGES = [
     *sorted((PROJECT / "docs").glob("*.md")),
 ]
 TASKS = ("train", "evaluate", "diagnose")
-PROGRAMS = ("python", "make", "wandb", "pip", *(f"ivqa-{task}" for task in TASKS))
+PROGRAMS = ("python", "ivqa", "make", "wandb", "pip")
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class Command:
     @property
     def task(self) -> str | None:
         """train, evaluate or diagnose; None for another program."""
-        found = re.match(r"(?:python (\w+)\.py|ivqa-(\w+))\b", " ".join(self.words[:2]))
+        found = re.fullmatch(r"python (\w+)\.py|ivqa (\w+)", " ".join(self.words[:2]))
         name = (found[1] or found[2]) if found else None
         return name if name in TASKS else None
 
     @property
     def arguments(self) -> list[str]:
         """The arguments of train.py, evaluate.py or diagnose.py."""
-        return self.words[1 if self.words[0].startswith("ivqa-") else 2 :]
+        return self.words[2:]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Where the page shows a number, a text of conf/results.yaml and a sentence in tools/claims.yaml hold
 {[EXPERIMENT|SETTING|METRIC]:FORMAT}, the mean over the seeds in docs/results.json. Braces may hold
 a calculation, such as {1 - [repair|mlb|repaired/wrong_rate] / [repair|mlb|before/wrong_rate]:.0%}.
-README.md and the guides hold the finished sentences; tools/claims.yaml lists those with numbers.
+The experiment `gallery` is in docs/gallery.json, which tools/gallery.py writes. README.md and the
+guides hold the finished sentences; tools/claims.yaml lists those with numbers.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ivqa.errors import UserError
-from ivqa.store.files import read_yaml, write_text
+from ivqa.store.files import read_json, read_yaml, write_text
 from tools.experiments import Project, Record
 
 Records = Mapping[str, Record]
@@ -77,6 +78,8 @@ def corrected(page: str, sentences: Sequence[str], records: Records, name: str) 
 def corrected_pages(root: Path, records: Records) -> dict[Path, str]:
     """The texts of the pages that tools/claims.yaml names, with today's numbers."""
     claims = read_yaml(root / "tools" / "claims.yaml", dict)
+    gallery = read_json(root / "docs" / "gallery.json", dict)
+    records = {**records, **{name: Record(**values) for name, values in gallery.items()}}
     return {
         root / name: corrected((root / name).read_text(), sentences, records, name)
         for name, sentences in claims.items()

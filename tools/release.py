@@ -93,9 +93,7 @@ def main() -> None:
     """Trains, scores and writes the weights; with --check it only scores the released ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="score the released weights again")
-    parser.add_argument(
-        "--only", help="with the released features: mlb or training"
-    )
+    parser.add_argument("--only", help="with the released features: mlb or training")
     parser.add_argument("--artifacts", default="artifacts", help="the artifact store")
     arguments = parser.parse_args()
     store = f"artifacts={arguments.artifacts}"

@@ -78,7 +78,7 @@ def _experiment(
         one.replace("{dir}", directory).replace("{results}", "outputs/results") for one in commands
     ]
     code = "\n".join(_folded(f"python {one}") for one in written)
-    parts = [*_paragraphs(filled(experiment.before, records)), f"```\n{code}\n```"]
+    parts = [*_paragraphs(filled(experiment.before, records)), f"```bash\n{code}\n```"]
     numbers = ", ".join(map(str, record.seeds))
     made_by = [
         f"Commit {record.commit}",

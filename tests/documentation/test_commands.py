@@ -1,6 +1,7 @@
 """Every command of README.md and the guides exists and composes; `make docs-check` runs them."""
 
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import documented_commands as documented
 from command_checks import problem as problem_of
 from command_checks import python_problem, yaml_problem
-from documented_commands import Block, Command
+from documented_commands import PROJECT, Block, Command
 
 
 @pytest.fixture
@@ -43,6 +44,20 @@ def test_every_block_of_code_is_right(page: Path) -> None:
     for block in documented.blocks(page):
         if block.language in checks:
             assert checks[block.language](block) is None, f"{page.name}:{block.line}"
+
+
+@pytest.mark.parametrize("page", documented.PAGES, ids=lambda page: page.name)
+def test_every_block_has_a_language(page: Path) -> None:
+    assert [block.line for block in documented.blocks(page) if not block.language] == []
+
+
+def test_the_badges_say_what_the_package_says() -> None:
+    about = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    shown = {file.stem: file.read_text() for file in (PROJECT / "docs" / "assets").glob("*.svg")}
+    assert shown.keys() == {"python", "licence", "types"}
+    assert about["requires-python"] == ">=3.11"
+    assert "python: 3.11 or later" in shown["python"]
+    assert f"licence: {about['license']}" in shown["licence"]
 
 
 def test_the_commands_of_the_guides_are_found() -> None:
@@ -92,12 +107,17 @@ def test_lines_are_joined_and_output_is_no_command(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "```\npython train.py \\\n    model=mlb   # why\nA=1 make demo\n```\n\n"
-        "```\nmodel  accuracy\npython train.py\n```\n\nRun `python\nevaluate.py seed=2`.\n"
+        "```\nmodel  accuracy\npython train.py\n```\n\nRun `python\nevaluate.py seed=2`.\n\n"
+        "```bash\nivqa diagnose vqa=mlb\nivqa doctor\n```\n"
     )
     found = documented.commands(page)
     assert [(command.line, command.words) for command in found] == [
         (2, ["python", "train.py", "model=mlb"]),
         (4, ["make", "demo"]),
         (12, ["python", "evaluate.py", "seed=2"]),
+        (16, ["ivqa", "diagnose", "vqa=mlb"]),
+        (17, ["ivqa", "doctor"]),
     ]
-    assert [command.inline for command in found] == [False, False, True]
+    assert [command.inline for command in found] == [False, False, True, False, False]
+    assert [command.task for command in found] == ["train", None, "evaluate", "diagnose", None]
+    assert found[3].arguments == ["vqa=mlb"]

@@ -54,7 +54,9 @@ def questions_of(rows: list[tuple[int, str, float]]) -> Questions:
 def test_the_most_probable_question_of_each_pair_is_kept(
     rows: list[tuple[int, str, float]], expected: list[int]
 ) -> None:
-    assert most_probable(questions_of(rows)).tolist() == expected
+    questions = questions_of(rows)
+    found = most_probable(questions.log_likelihood, questions.pair)
+    assert found.tolist() == expected
 
 
 def test_each_pair_is_asked_one_question(

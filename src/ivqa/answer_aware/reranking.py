@@ -111,15 +111,12 @@ class ProposalQuestioner(nn.Module, ABC):
 
     def _fit(self, images: ImageBatch, answers: list[str], found: Questions) -> Tensor:
         """The w log phi of each question, (N,); equal questions of a pair are answered once."""
-        number: dict[tuple[int, str], int] = {}
-        places = [
-            number.setdefault(key, len(number))
-            for key in zip(found.pair.tolist(), found.text, strict=True)
-        ]
-        own = images.select(torch.tensor([pair for pair, _ in number], device=images.index.device))
-        wanted = [answers[pair] for pair, _ in number]
-        phi = self._log_phi(own, [text for _, text in number], wanted)
-        return self.answer_weight * phi[torch.tensor(places)]
+        first, group = found.distinct()
+        pairs = found.pair.cpu()[first]
+        own = images.select(pairs.to(images.index.device))
+        texts = [found.text[row] for row in first.tolist()]
+        wanted = [answers[pair] for pair in pairs.tolist()]
+        return self.answer_weight * self._log_phi(own, texts, wanted)[group]
 
     def _log_phi(self, images: ImageBatch, questions: list[str], answers: list[str]) -> Tensor:
         """Log phi of B questions and answers, (B,) on the CPU, at least log 1e-12."""

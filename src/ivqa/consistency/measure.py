@@ -183,7 +183,6 @@ def questions_split(
     Args:
         name: Name of the split.
         questions: Image and text of M questions, which get the ids of `question_number`.
-        images: The images.
         images_tried: See `VQASplit`.
     """
     size = len(questions)

@@ -74,17 +74,7 @@ class Candidates:
 
     @cached_property
     def _distinct(self) -> tuple[Tensor, Tensor]:
-        seen: dict[tuple[int, str], int] = {}
-        group = [
-            seen.setdefault(key, len(seen))
-            for key in zip(self.pairs, self.questions.text, strict=True)
-        ]
-        codes = torch.tensor(group, dtype=torch.int64)
-        # The smallest row of each group.
-        first = torch.full((len(seen),), len(group)).scatter_reduce(
-            0, codes, torch.arange(len(group)), "amin"
-        )
-        return first, codes
+        return self.questions.distinct()
 
     @cached_property
     def _scores(self) -> tuple[Tensor, Tensor]:

@@ -69,6 +69,20 @@ class Questions:
             z=torch.cat(latents) if len(latents) == len(parts) else None,
         )
 
+    def distinct(self) -> tuple[Tensor, Tensor]:
+        """Groups identical questions of a pair.
+
+        Returns:
+            The first row of each of U groups, (U,) int64, ascending; and the group of each
+            question, (N,) int64. Both are on the CPU.
+        """
+        numbers: dict[tuple[int, str], int] = {}
+        keys = zip(self.pair.tolist(), self.text, strict=True)
+        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
+        group = torch.tensor(codes, dtype=torch.int64)
+        first = torch.full((len(numbers),), len(group))
+        return first.scatter_reduce(0, group, torch.arange(len(group)), "amin"), group
+
     def __len__(self) -> int:
         return len(self.text)
 

@@ -92,15 +92,14 @@ class QuestionLevels:
 
     def _image(self, image_id: int, level: int) -> tuple[str, bytes]:
         path = self.split.require_images().path(image_id)
-        if level == 0 or self.image_noise is None:
-            picture = open_picture(path, f"image {image_id}")  # refuses damaged files
+        picture = open_picture(path, f"image {image_id}")  # refuses damaged files
+        if level and self.image_noise is not None:
+            picture = self.image_noise.disturbed_image(picture, image_id, level)
+        else:
             content = read_bytes(path)
             with Image.open(io.BytesIO(content)) as opened:
                 if opened.format in _KNOWN_FORMATS and is_plain(opened):
                     return path.name, content
-        else:
-            clean = open_picture(path, f"image {image_id}")
-            picture = self.image_noise.disturbed_image(clean, image_id, level)
         encoded = io.BytesIO()
         picture.save(encoded, format="PNG")
         return f"{path.stem}.png", encoded.getvalue()

@@ -12,10 +12,9 @@ Threads that call these functions run in parallel.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ivqa.lasso.column_products import SLACK
-from ivqa.lasso.compiling import compiled
+from ivqa.lasso.compiling import Floats, Ints, compiled
 
 # Variables that enter before the solver computes all gradients again.
 _ENTERING = 16
@@ -32,9 +31,6 @@ _REFINEMENT_WITH_NEW_INVERSE = 2
 _REFINED = 0.1
 
 
-Vector = NDArray[np.float64]
-
-
 class _Basis(NamedTuple):
     """The variables inside, and the inverse of their Gram matrix.
 
@@ -44,22 +40,22 @@ class _Basis(NamedTuple):
     buffer (p,).
     """
 
-    gram: Vector
-    inside: NDArray[np.int64]
-    inverse: Vector
-    change: Vector
-    column: Vector
+    gram: Floats
+    inside: Ints
+    inverse: Floats
+    change: Floats
+    column: Floats
 
 
 @compiled
 def solve_active_set(
-    gram: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    gram: Floats,
+    gradient: Floats,
     lam: float,
     positive: bool,
-    x: NDArray[np.float64],
-    inside: NDArray[np.int64],
-    inverse: NDArray[np.float64],
+    x: Floats,
+    inside: Ints,
+    inverse: Floats,
     size: int,
 ) -> int:
     """Solves in place, starting from the given x.
@@ -109,7 +105,7 @@ def solve_active_set(
 
 
 @compiled
-def _linear_term(basis: _Basis, gradient: Vector, x: Vector, size: int) -> Vector:
+def _linear_term(basis: _Basis, gradient: Floats, x: Floats, size: int) -> Floats:
     """The vector c (p,) from the gradient c - G x."""
     gram, inside = basis.gram, basis.inside
     target = gradient.copy()
@@ -121,7 +117,7 @@ def _linear_term(basis: _Basis, gradient: Vector, x: Vector, size: int) -> Vecto
 
 
 @compiled
-def _remove_wrong_signs(basis: _Basis, x: Vector, signs: Vector, size: int) -> int:
+def _remove_wrong_signs(basis: _Basis, x: Floats, signs: Floats, size: int) -> int:
     """Removes the variables that refinement moved to zero or beyond; returns the new size."""
     inside = basis.inside
     for slot in range(size - 1, -1, -1):
@@ -132,9 +128,7 @@ def _remove_wrong_signs(basis: _Basis, x: Vector, signs: Vector, size: int) -> i
 
 
 @compiled
-def invert_gram(
-    gram: NDArray[np.float64], inside: NDArray[np.int64], inverse: NDArray[np.float64]
-) -> None:
+def invert_gram(gram: Floats, inside: Ints, inverse: Floats) -> None:
     """Writes the inverse of G over the variables inside (s,), built one variable at a time.
 
     G stands in the first p rows and columns of `gram`, the inverse in the first s of `inverse`. A
@@ -165,7 +159,7 @@ def _entering_direction(basis: _Basis, size: int, entering: int, sign: float) ->
 
 
 @compiled
-def _times(matrix: Vector, size: int, vector: Vector, out: Vector) -> None:
+def _times(matrix: Floats, size: int, vector: Floats, out: Floats) -> None:
     """Writes the product of a matrix's first `size` rows and columns with a vector."""
     for row in range(size):
         total = 0.0
@@ -186,7 +180,7 @@ def _append(basis: _Basis, size: int, sign: float, weight: float) -> None:
 
 
 @compiled
-def _add_square(inverse: Vector, size: int, vector: Vector, weight: float) -> None:
+def _add_square(inverse: Floats, size: int, vector: Floats, weight: float) -> None:
     """Adds weight * vector vector^T to a matrix's first `size` rows and columns."""
     for row in range(size):
         factor = weight * vector[row]
@@ -196,7 +190,7 @@ def _add_square(inverse: Vector, size: int, vector: Vector, weight: float) -> No
 
 @compiled
 def _enter(
-    basis: _Basis, lam: float, x: Vector, signs: Vector, size: int, entering: int, slope: float
+    basis: _Basis, lam: float, x: Floats, signs: Floats, size: int, entering: int, slope: float
 ) -> int:
     """Grows |x_entering| until its gradient, `slope` at first, is lam; returns the new size."""
     sign, excess = np.sign(slope), abs(slope) - lam
@@ -225,7 +219,7 @@ def _enter(
 
 
 @compiled
-def _first_to_zero(basis: _Basis, x: Vector, signs: Vector, size: int) -> tuple[int, float]:
+def _first_to_zero(basis: _Basis, x: Floats, signs: Floats, size: int) -> tuple[int, float]:
     """The slot that reaches zero first along `change`, and the step to it; -1 and inf if none."""
     inside, change = basis.inside, basis.change
     first, room = -1, np.inf
@@ -240,7 +234,7 @@ def _first_to_zero(basis: _Basis, x: Vector, signs: Vector, size: int) -> tuple[
 
 
 @compiled
-def _move(basis: _Basis, x: Vector, size: int, step: float) -> None:
+def _move(basis: _Basis, x: Floats, size: int, step: float) -> None:
     """Moves the variables inside by `step` along `change`."""
     inside, change = basis.inside, basis.change
     for slot in range(size):
@@ -248,7 +242,7 @@ def _move(basis: _Basis, x: Vector, size: int, step: float) -> None:
 
 
 @compiled
-def _leave(basis: _Basis, x: Vector, signs: Vector, size: int, leaving: int) -> float:
+def _leave(basis: _Basis, x: Floats, signs: Floats, size: int, leaving: int) -> float:
     """Removes a variable; the last one moves into its slot, and `change` is corrected.
 
     Returns the increase of the curvature.
@@ -275,7 +269,7 @@ def _leave(basis: _Basis, x: Vector, signs: Vector, size: int, leaving: int) -> 
 
 
 @compiled
-def _settle(basis: _Basis, target: Vector, lam: float, x: Vector, signs: Vector, size: int) -> int:
+def _settle(basis: _Basis, target: Floats, lam: float, x: Floats, signs: Floats, size: int) -> int:
     """Moves to the minimum over the variables inside; returns the new size.
 
     Variables that reach zero on the way leave.
@@ -305,7 +299,7 @@ def _settle(basis: _Basis, target: Vector, lam: float, x: Vector, signs: Vector,
 
 @compiled
 def _refine(
-    basis: _Basis, target: Vector, lam: float, x: Vector, signs: Vector, size: int, gradient: Vector
+    basis: _Basis, target: Floats, lam: float, x: Floats, signs: Floats, size: int, gradient: Floats
 ) -> None:
     """Corrects rounding by Newton steps over the variables inside.
 

@@ -7,7 +7,7 @@ parallel.
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.lasso.compiling import compiled
+from ivqa.lasso.compiling import Floats, Ints, compiled
 
 # How far a gradient may exceed lam, as a share of lam. At lam = 1e-6 float64 has no more digits.
 SLACK = 1e-7
@@ -17,10 +17,10 @@ SLACK = 1e-7
 def add_violating_columns(
     pool: NDArray[np.float32],
     columns: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    residual: NDArray[np.float64],
-    gradient: NDArray[np.float64],
-    x: NDArray[np.float64],
+    rows: Ints,
+    residual: Floats,
+    gradient: Floats,
+    x: Floats,
     lam: float,
     positive: bool,
     first: int,
@@ -73,12 +73,7 @@ def add_violating_columns(
 
 @compiled
 def _violations(
-    gradient: NDArray[np.float64],
-    x: NDArray[np.float64],
-    lam: float,
-    positive: bool,
-    count: int,
-    key: NDArray[np.float64],
+    gradient: Floats, x: Floats, lam: float, positive: bool, count: int, key: Floats
 ) -> tuple[float, float]:
     """Writes gradients, or their magnitudes where signs are free, to `key`, (n,).
 
@@ -98,12 +93,7 @@ def _violations(
 
 
 @compiled
-def correlate(
-    matrix: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    residual: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def correlate(matrix: NDArray[np.float32], rows: Ints, residual: Floats, out: Floats) -> None:
     """Writes the products of rows (n,) of a matrix (N, d) with the residual (d,), in float64."""
     whole = len(rows) // 4 * 4
     for first in range(0, whole, 4):  # four rows at a time: the processor fetches them together
@@ -124,9 +114,7 @@ def correlate(
 
 
 @compiled
-def extend_gram(
-    gram: NDArray[np.float64], products: NDArray[np.floating], first: int, ridge: float
-) -> None:
+def extend_gram(gram: Floats, products: NDArray[np.floating], first: int, ridge: float) -> None:
     """Writes the Gram matrix G of p columns from column `first` on.
 
     `products` (p, p - first) are those of all columns with those from `first` on; `ridge` is the
@@ -142,12 +130,7 @@ def extend_gram(
 
 
 @compiled
-def residual_of(
-    target: NDArray[np.float64],
-    columns: NDArray[np.float32],
-    x: NDArray[np.float64],
-    inside: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def residual_of(target: Floats, columns: NDArray[np.float32], x: Floats, inside: Ints) -> Floats:
     """The residual b - A x (d,) in float64, for A (n, d) and the columns (s,) with x != 0."""
     residual = target.copy()
     whole = len(inside) // 4 * 4
@@ -167,7 +150,7 @@ def residual_of(
 
 
 @compiled
-def submatrix(matrix: NDArray[np.float64], inside: NDArray[np.int64]) -> NDArray[np.float64]:
+def submatrix(matrix: Floats, inside: Ints) -> Floats:
     """Copies the rows and columns `inside` (s,) of a square matrix; (s, s)."""
     picked = np.empty((len(inside), len(inside)))
     for row in range(len(inside)):

@@ -1,9 +1,14 @@
-"""Functions compiled to machine code, which threads can run in parallel."""
+"""Functions compiled to machine code, which threads can run in parallel, and their arrays."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -20,11 +20,12 @@ from rich.progress import Progress
 from torch import Tensor
 
 from ivqa.lasso.certificate import TOLERANCE, reported_gaps
+from ivqa.lasso.compiling import Ints
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.ranking import OnUncertified, Ranking
 from ivqa.lasso.screening import PassResult, Screening, stacked_residuals
 from ivqa.lasso.threads import SingleThreads
-from ivqa.lasso.working_set import Question, Rows, WorkingSet
+from ivqa.lasso.working_set import Question, WorkingSet
 
 # Passes after which a question ends uncertified. Real questions need up to 8 where x >= 0, and 35
 # where signs are free: lam falls in steps there, and each step needs passes of its own. Among
@@ -70,7 +71,7 @@ class LassoSolver:
         device: Where products with the whole pool are computed.
         on_uncertified: Whether rankings with a larger gap are an error or a warning. They are
             counted in both cases.
-        settings: Numeric constants of the method, batch size and number format.
+        settings: Number format, batch size and progress bar.
 
     Raises:
         ValueError: The pool is not a finite float32 matrix, lam is not positive, or on_uncertified
@@ -133,16 +134,8 @@ class LassoSolver:
             UncertifiedError: Rankings are uncertified and on_uncertified is "error".
         """
         self._check(vectors, k, exclude)
-        size = len(vectors)
-        ranking = Ranking(
-            indices=np.zeros((size, k), dtype=np.int64),
-            scores=np.zeros((size, k), dtype=np.float32),
-            gap=np.zeros(size),
-            support=np.zeros(size, dtype=np.int64),
-            rounds=0,
-            tolerance=self.tolerance,
-        )
-        rounds = 0
+        size, rounds = len(vectors), 0
+        ranking = Ranking(np.zeros((size, k), np.int64), tolerance=self.tolerance)
         with Progress(disable=not self.settings.progress, transient=True) as bar:
             task = bar.add_task("ranking questions", total=size)
             for done, rounds_of_one in self._solve(self._questions(vectors, exclude), ranking):
@@ -212,7 +205,7 @@ class LassoSolver:
                 unsolved.append(at)
         return unsolved
 
-    def _improve(self, question: Question, found: NDArray[np.float32], listed: Rows) -> None:
+    def _improve(self, question: Question, found: NDArray[np.float32], listed: Ints) -> None:
         """Solves a question with the columns that a pass found.
 
         It also sets the accuracy of the next steps: certifying starts when a pass misses few

@@ -19,6 +19,7 @@ from ivqa.lasso.column_products import (
     residual_of,
     submatrix,
 )
+from ivqa.lasso.compiling import Floats, Ints
 from ivqa.lasso.pool_products import PoolProducts
 
 _MAX_STEPS = 20  # steps in the working set before the next pass over the pool
@@ -37,11 +38,8 @@ _GRAM_FLOAT64_SHARE = 0.5
 # Gradients are exact, so it costs steps and no accuracy.
 _RIDGES = {torch.float32: 1e-6, torch.float64: 1e-13}
 
-Vector = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
-
-def _no_rows() -> Rows:
+def _no_rows() -> Ints:
     return np.empty(0, np.int64)
 
 
@@ -71,14 +69,14 @@ class Question:
 
     number: int
     lam: float
-    target: Vector
-    excluded: Rows
-    residual: Vector
-    columns: Rows = field(default_factory=_no_rows)
-    weights: Vector = field(default_factory=lambda: np.empty(0))
-    gram: Vector = field(default_factory=lambda: np.empty((0, 0)))
-    inverse: Vector = field(default_factory=lambda: np.empty((0, 0)))
-    rejected: Rows = field(default_factory=_no_rows)
+    target: Floats
+    excluded: Ints
+    residual: Floats
+    columns: Ints = field(default_factory=_no_rows)
+    weights: Floats = field(default_factory=lambda: np.empty(0))
+    gram: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    inverse: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    rejected: Ints = field(default_factory=_no_rows)
     largest_inside: float = 0.0
     rounds: int = 0
     certifying: bool = False
@@ -102,7 +100,7 @@ class WorkingSet:
         self.pool, self.positive = pool, positive
         self.gram = self.inverse = np.empty((0, 0))
 
-    def improve(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
+    def improve(self, question: Question, candidates: Ints, promise: NDArray[np.float32]) -> None:
         """Moves a question to the minimum over its columns and the candidates that it needs.
 
         It computes the gradients of all candidates after each step: that is cheaper than a pass
@@ -115,11 +113,8 @@ class WorkingSet:
             before = self.count
             # The model's gradients carry the rounding of its Gram matrix. A certificate needs exact
             # ones.
-            fault = self._add_columns(
-                _COLUMNS_PER_STEP,
-                0 if question.certifying or not step else before,
-                not step,
-            )
+            first = 0 if question.certifying or not step else before
+            fault = self._add_columns(_COLUMNS_PER_STEP, first=first, known=not step)
             new = self.count - before
             idle_steps = idle_steps + 1 if not new else 0
             few_new = not new or (new <= _MIN_NEW_COLUMNS and not question.certifying)
@@ -158,7 +153,7 @@ class WorkingSet:
         """Whether there are too many columns for a Gram matrix in float32."""
         return self.count > _GRAM_FLOAT64_SHARE * len(self.question.target)
 
-    def _begin(self, question: Question, candidates: Rows, promise: NDArray[np.float32]) -> None:
+    def _begin(self, question: Question, candidates: Ints, promise: NDArray[np.float32]) -> None:
         """Loads a question and its candidates."""
         self.question = question
         self.rows = np.concatenate([question.columns, candidates])
@@ -176,8 +171,8 @@ class WorkingSet:
     def _add_columns(self, max_new: int, first: int = 0, known: bool = False) -> float:
         """Adds up to `max_new` candidates to the model; returns the violation of the conditions.
 
-        first: The gradients of the columns before it are taken from the model. known: The
-        gradients of candidates are taken from `promise`.
+        The columns before `first` keep the gradients of the model, and if `known`, the candidates
+        keep those of `promise`.
         """
         # The residual is centred where the problem has centred columns, so they need not be.
         self.count, self.question.largest_inside, fault = add_violating_columns(

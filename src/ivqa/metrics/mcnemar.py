@@ -25,11 +25,11 @@ def mcnemar(
 
         p = 2 P(S > |s|) + P(S = |s|),  S = sum_k e_k d_k,  s = sum_k d_k
 
-    where d_k is the number of questions in cluster k that only the first model answered correctly
-    minus that of those that only the second did, and e_k is -1 or 1, each with probability 1/2.
-    Under the null hypothesis the models can be exchanged within each cluster. With one question a
-    cluster, S is binomial and the test is McNemar's. The mid-p value counts the observed outcome
-    once instead of twice, which makes the exact test less conservative.
+    where d_k is the number of correct answers of the first model in cluster k minus that of the
+    second, and e_k is -1 or 1, each with probability 1/2. Under the null hypothesis the models can
+    be exchanged within each cluster. With one question a cluster, S is binomial and the test is
+    McNemar's. The mid-p value counts the observed outcome once instead of twice, which makes the
+    exact test less conservative.
 
     Args:
         first: (N,) bool: whether the first model answered each question correctly.
@@ -58,16 +58,16 @@ def mcnemar(
     differences = first.astype(np.int64) - second
     if clusters is not None:
         differences = cluster_sums(differences[:, None], clusters)[:, 0].astype(np.int64)
-    sums = _sign_flips(np.abs(differences))
-    middle, observed = len(sums) // 2, abs(int(differences.sum()))
-    p_value = 2 * sums[middle + observed + 1 :].sum() + sums[middle + observed]
+    null = _null_distribution(np.abs(differences))
+    observed = len(null) // 2 + abs(int(differences.sum()))  # the position of |s|; 0 is the middle
+    p_value = 2 * null[observed + 1 :].sum() + null[observed]
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     # Where the models do not differ, p is 1 up to rounding.
     return McNemar(only_first, only_second, float(min(p_value, 1.0)))
 
 
-def _sign_flips(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Probabilities of the sums -T ... T of sizes with random signs, (2 T + 1,); T is their sum."""
+def _null_distribution(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P(S = -T), ..., P(S = T) of sizes with random signs, (2 T + 1,); T is their sum."""
     probabilities = np.ones(1)
     for size, count in zip(*np.unique(sizes[sizes > 0], return_counts=True), strict=True):
         own = np.zeros(2 * size * count + 1)  # size (2 X - count), X binomial

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.metrics.bootstrap import interval, resampled_means
+from ivqa.metrics.bootstrap import interval, resampled_means, with_ends
 
 _RESAMPLES = 1000  # of the bootstrap
 
@@ -63,8 +63,8 @@ def polling_metrics(
     if image_ids is not None:
         drawn = _figures(resampled_means(outcomes, _RESAMPLES, 0, image_ids).T)
         for name in list(metrics):
-            low, high = interval(drawn[name][np.isfinite(drawn[name])])
-            metrics |= {f"{name}_low": low.item(), f"{name}_high": high.item()}
+            ends = interval(drawn[name][np.isfinite(drawn[name])])
+            metrics |= with_ends(name, metrics[name], *ends)
     return metrics
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-# Items added for the bounds, as Agresti and Coull (1998) add two successes and two failures: labels
-# 0 and 1 on which the judge is right, and an eighth of each on which it is wrong. Without them, few
-# labels of one kind, or no error of the judge among them, give intervals that are too short.
+# Items added for the bounds, after Agresti and Coull (1998), who add two successes and two
+# failures: a label 0 and a label 1 that the judge gets right, and an eighth of each that it gets
+# wrong. Without them, few labels of one kind, or no error of the judge among them, give intervals
+# that are too short.
 _ADDED_LABELS, _ADDED_JUDGED = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0, 0.0])
 _ADDED_COUNTS = np.array([1, 1, 0.125, 0.125])
 MIN_LABELS = 3  # two parameters are estimated from the labels
@@ -67,29 +68,29 @@ def prediction_powered(
         >>> round(found.estimate, 2), round(found.low, 2), round(found.high, 2)
         (0.6, 0.46, 0.74)
     """
-    y, f, rest, w = _checked(labels, judged, further, weights)
-    n, total = len(y), len(rest)
+    y, f, more, w = _checked(labels, judged, further, weights)
+    n, total = len(y), len(more)
 
     def centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Deviations from the mean, weighted: their mean square is the variance of n means."""
         return w * (values - np.average(values, weights=w))
 
-    power = 0.0
+    power = mean = variance = 0.0
     if total:
         if weights is None:  # all judgements tell the variance of one better than n of them
-            spread = (1 + n / total) * np.concatenate([f, rest]).var()
+            spread = (1 + n / total) * np.concatenate([f, more]).var()
         else:
-            spread = np.square(centred(f)).mean() + n / total * rest.var()
+            spread = np.square(centred(f)).mean() + n / total * more.var()
         power = max(0.0, float((centred(y) * centred(f)).mean() / spread)) if spread else 0.0
-    judgements = power * rest.mean() if total else 0.0
+        mean, variance = power * more.mean(), power**2 * more.var() / total
     residual, added = y - power * f, _ADDED_LABELS - power * _ADDED_JUDGED
-    estimate = np.average(residual, weights=w) + judgements
-    centre = (w @ residual + _ADDED_COUNTS @ added) / (size := n + _ADDED_COUNTS.sum())
+    estimate = mean + np.average(residual, weights=w)
+    # The bounds: the same sum with the added items among the labels.
+    size = n + _ADDED_COUNTS.sum()
+    centre = (w @ residual + _ADDED_COUNTS @ added) / size
     squares = np.square(w * (residual - centre)).sum() + _ADDED_COUNTS @ np.square(added - centre)
-    variance = squares / (size - 2) / size + (power**2 * rest.var() / total if total else 0)
-    half = stats.t.ppf(0.975, n - 2) * np.sqrt(variance)
-    low = min(estimate, centre + judgements - half)
-    high = max(estimate, centre + judgements + half)
+    half = stats.t.ppf(0.975, n - 2) * np.sqrt(variance + squares / (size - 2) / size)
+    low, high = min(estimate, mean + centre - half), max(estimate, mean + centre + half)
     estimate, low, high = np.clip([estimate, low, high], 0, 1).tolist()
     return PredictionPowered(estimate, low, high, power)
 
@@ -98,7 +99,7 @@ def _checked(
     labels: ArrayLike, judged: ArrayLike, further: ArrayLike, weights: ArrayLike | None
 ) -> tuple[NDArray[np.float64], ...]:
     """The arguments as arrays, with weights of mean 1."""
-    y, f, rest = (np.asarray(one, np.float64) for one in (labels, judged, further))
+    y, f, more = (np.asarray(one, np.float64) for one in (labels, judged, further))
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
     if not len(y) == len(f) == len(w):
         raise ValueError(
@@ -107,9 +108,9 @@ def _checked(
         )
     if len(y) < MIN_LABELS:
         raise ValueError(f"{len(y)} labels; prediction-powered inference needs {MIN_LABELS}")
-    for name, values in (("labels", y), ("judged", f), ("further", rest)):
+    for name, values in (("labels", y), ("judged", f), ("further", more)):
         if not ((values >= 0) & (values <= 1)).all():
             raise ValueError(f"{name} holds a value outside of [0, 1]")
     if not (np.isfinite(w) & (w > 0)).all():
         raise ValueError("weights must be positive")
-    return y, f, rest, w / w.mean()
+    return y, f, more, w / w.mean()

@@ -99,6 +99,11 @@ def read_table(path: Path) -> pa.Table:
         ) from None
 
 
+def list_of(kind: pa.DataType) -> pa.DataType:
+    """The type of lists; their values have Parquet's own name, so that tables read back equal."""
+    return pa.list_(pa.field("element", kind))
+
+
 def _fault(table: pa.Table) -> str | None:
     """The fault in the columns of a BQD, None if there is none."""
     kinds = table.schema

@@ -15,20 +15,18 @@ from ivqa.data.validation import listed
 from ivqa.errors import UserError
 from ivqa.lasso.certificate import TOLERANCE
 from ivqa.lasso.ranking import Ranking
-from ivqa.ranking.bqd_files import read_parquet, write_parquet
+from ivqa.ranking.bqd_files import list_of, read_parquet, write_parquet
 from ivqa.ranking.question_rankers import QuestionRanker
 from ivqa.store.digests import digest
 from ivqa.store.identity import differences
 from ivqa.text.duplicates import duplicates_of, unique_questions
 from ivqa.text.tokens import tokenise
 
-# "element" is Parquet's own name for list values: a table that is read back has the same type.
-_TEXTS, _SCORES = (pa.list_(pa.field("element", kind)) for kind in (pa.string(), pa.float32()))
 _RANKED = pa.schema(
     [
         ("question", pa.string()),
-        ("basic_questions", _TEXTS),
-        ("scores", _SCORES),
+        ("basic_questions", list_of(pa.string())),
+        ("scores", list_of(pa.float32())),
         ("gap", pa.float64()),
         ("support", pa.int64()),
     ]

@@ -8,11 +8,11 @@ import pyarrow as pa
 from ivqa.data import DataError, VQADataset, VQASplit
 from ivqa.errors import UserError
 from ivqa.ranges import AtLeastOne
+from ivqa.ranking.bqd_files import list_of
 from ivqa.text.duplicates import unique_questions
 from ivqa.text.tokens import tokenise
 
-# "element" is Parquet's own name for list values: a table that is read back has the same type.
-_ANSWERS = pa.list_(pa.field("element", pa.list_(pa.field("element", pa.string()))))
+_ANSWERS = list_of(list_of(pa.string()))
 Splits = Annotated[Sequence[str], AtLeastOne]
 
 

@@ -49,7 +49,7 @@ class LassoRanker(LassoSolver):
     Args:
         *problem: pool, lam and positive of `LassoSolver`.
         device: Where products with the whole pool are computed.
-        settings: Constants of the solver. Where `screening` is None, it is the fastest number
+        settings: Those of `LassoSolver`. Where `screening` is None, it is the fastest number
             format of the device; certificates hold for each.
         **options: The other arguments of `LassoSolver`. With intercept=True each vector is centred
             over its d coordinates, as the published code did.

@@ -97,32 +97,29 @@ class BasicQuestionNoise:
         # All gaps are 0 where the ranker solves no problem.
         if not ranking.gap.any():
             return {"short_rankings": short}
-        uncertified = float(ranking.uncertified)
-        return {
-            "gap": float(ranking.gap.max()),
-            "uncertified": uncertified,
-            "short_rankings": short,
-        }
+        gap, uncertified = float(ranking.gap.max()), float(ranking.uncertified)
+        return {"gap": gap, "uncertified": uncertified, "short_rankings": short}
 
     def _ranking(self, questions: list[str], pool: list[str]) -> Ranking:
         number = self.levels * self.a_level
         exclude = (
             duplicates_of(questions, pool) if self.exclude_duplicates else [[]] * len(questions)
         )
-        # The name covers everything that determines the ranking, the code of the ranker included.
+        # The name covers all that determines the ranking, the version of the ranker included.
         settings = [identity_of(self.ranker), number, self.exclude_duplicates]
         name = digest([*settings, questions, pool])
-        if name not in self._rankings:
-            file = None if self.cache is None else Path(self.cache) / f"{name}.npz"
-            found = None if file is None else _read(file)
-            if found is None:
-                found = self.ranker.rank(questions, pool, number, exclude)
-                if file is not None:
-                    _write(file, found)
-            else:
-                found.report_uncertified("warn")  # as the ranker did when it computed them
-            self._rankings[name] = found
-        return self._rankings[name]
+        if (known := self._rankings.get(name)) is not None:
+            return known
+        file = None if self.cache is None else Path(self.cache) / f"{name}.npz"
+        found = None if file is None else _read(file)
+        if found is not None:
+            found.report_uncertified("warn")  # as the ranker did when it computed them
+        else:
+            found = self.ranker.rank(questions, pool, number, exclude)
+            if file is not None:
+                _write(file, found)
+        self._rankings[name] = found
+        return found
 
 
 def partitions(

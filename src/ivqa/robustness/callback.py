@@ -16,7 +16,7 @@ from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore
 from ivqa.provenance import note_questions
 from ivqa.ranges import Count, CountOrZero, Seed
-from ivqa.robustness.noise import Certified, Checkable, DisturbsImages, Noise
+from ivqa.robustness.noise import Checkable, DisturbsImages, HasFigures, Noise
 from ivqa.robustness.records import NoiseRecords
 from ivqa.vqa import Answerer, MeasuringCallback, Metered
 from ivqa.vqa.multiple_choice import choose_among
@@ -109,7 +109,7 @@ class RobustnessCallback(MeasuringCallback):
             choices=None if asked.multiple_choices is None else choices,
             cut=None if is_cut is None else np.array([is_cut(level) for level in levels]),
         )
-        if isinstance(self.noise, Certified):
+        if isinstance(self.noise, HasFigures):
             return records, self.noise.figures(clean, pool)
         return records, {}
 
@@ -150,11 +150,11 @@ class RobustnessCallback(MeasuringCallback):
         stage: str,
         run_dir: Path | None = None,
     ) -> dict[str, float]:
-        records, certificate = self.measure(answerer, datamodule, stage)
+        records, of_noise = self.measure(answerer, datamodule, stage)
         if run_dir is not None:
             records.write(run_dir)
         curve = records.curve(self.r_score)
-        figures = {**curve.metrics(self.resamples, self.seed), **certificate}
+        figures = {**curve.metrics(self.resamples, self.seed), **of_noise}
         return {f"robustness/{name}": value for name, value in figures.items()}
 
     def _answers(

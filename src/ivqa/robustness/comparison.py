@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.errors import UserError
-from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, mcnemar, resampled_means
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, mcnemar, resampled_means, with_ends
 from ivqa.robustness.records import NoiseRecords
 from ivqa.text.normalisation import normalise_answer
 
@@ -49,32 +49,31 @@ def paired_differences(
     # Both models in one array, so that the bootstrap draws the same questions for both.
     levels = len(first.accuracies)
     both = np.concatenate([first.accuracies, second.accuracies])  # (2 (L + 1), N)
-    measured = both.mean(axis=1)[None]  # (1, 2 (L + 1))
-    # Rounding may leave a mean slightly outside [0, 1], which R_score refuses.
     images = first.image_ids
-    drawn = np.clip(resampled_means(both, resamples, seed, images), 0, 1)  # (R, 2 (L + 1))
+    # The measured means, (1, 2 (L + 1)), and those of the bootstrap, (R, 2 (L + 1)). Rounding may
+    # leave one slightly outside [0, 1], which R_score refuses.
+    measured = both.mean(axis=1)[None]
+    drawn = np.clip(resampled_means(both, resamples, seed, images), 0, 1)
     figures = {"questions": float(len(first))}
     for level in range(levels):
         name = f"partition_{level}"
         # Columns 0 ... L are the levels of the first model, L + 1 ... 2 L + 1 those of the second.
-        figures |= _difference(
-            f"{name}/accuracy_difference",
-            *(means[:, levels + level] - means[:, level] for means in (measured, drawn)),
-        )
+        value, samples = (means[:, levels + level] - means[:, level] for means in (measured, drawn))
+        figures |= with_ends(f"{name}/accuracy_difference", value[0], *interval(samples))
         right = [one.accuracies[level] >= RIGHT for one in (first, second)]
         test = mcnemar(right[0], right[1], images)
         figures[f"{name}/only_first"] = float(test.only_first)
         figures[f"{name}/only_second"] = float(test.only_second)
         figures[f"{name}/p_value"] = test.p_value
     for level in range(1, levels):
-        figures |= _difference(
-            f"r_score_difference_{level}",
-            *(
+        value, samples = (
+            np.asarray(
                 r_score(means[:, levels], means[:, levels + level])
                 - r_score(means[:, 0], means[:, level])
-                for means in (measured, drawn)
-            ),
+            )
+            for means in (measured, drawn)
         )
+        figures |= with_ends(f"r_score_difference_{level}", value[0], *interval(samples))
     return figures
 
 
@@ -107,12 +106,6 @@ def common_questions(records: Sequence[NoiseRecords]) -> list[NoiseRecords]:
         one.select(np.intersect1d(one.question_ids, common, return_indices=True)[1])
         for one in records
     ]
-
-
-def _difference(name: str, measured: object, drawn: object) -> dict[str, float]:
-    low, high = interval(np.asarray(drawn))
-    (value,) = np.asarray(measured)
-    return {name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
 @dataclass(frozen=True)

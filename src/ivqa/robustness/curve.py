@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from ivqa.data.batches.batch import ANSWER_TYPES
-from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means
+from ivqa.metrics import PUBLISHED_R_SCORE, RScore, interval, resampled_means, with_ends
 from ivqa.text.normalisation import normalise_answer
 
 
@@ -90,26 +90,25 @@ class NoiseCurve:
         drawn = np.clip(means_drawn, 0, 1)  # (R, L + 1)
         lows, highs = interval(drawn)
         for level, accuracies in enumerate(self.accuracies):
-            figures[f"partition_{level}/accuracy"] = float(accuracies.mean())
-            figures[f"partition_{level}/accuracy_low"] = float(lows[level])
-            figures[f"partition_{level}/accuracy_high"] = float(highs[level])
+            name = f"partition_{level}"
+            ends = lows[level], highs[level]
+            figures |= with_ends(f"{name}/accuracy", accuracies.mean(), *ends)
             for kind in ANSWER_TYPES:
                 if (chosen := kinds == kind).any():
-                    name = kind.replace("/", "_")
-                    figures[f"partition_{level}/{name}"] = float(accuracies[chosen].mean())
+                    figures[f"{name}/{kind.replace('/', '_')}"] = float(accuracies[chosen].mean())
             if self.choices is not None:
                 asked = self.choices[level][~np.isnan(self.choices[level])]
                 if len(asked):
-                    figures[f"partition_{level}/multiple_choice"] = float(asked.mean())
+                    figures[f"{name}/multiple_choice"] = float(asked.mean())
             if self.cut is not None:
-                figures[f"partition_{level}/truncated"] = float(self.cut[level].mean())
+                figures[f"{name}/truncated"] = float(self.cut[level].mean())
         means = self.means
         if len(means) == 1:
             return figures
-        scores = self.r_score(means[0], means[1:])  # (L,)
+        scores = np.atleast_1d(self.r_score(means[0], means[1:]))  # (L,)
         # The papers report R_score for partition 1.
-        figures["r_score"] = float(np.atleast_1d(scores)[0])
-        for level, score in enumerate(np.atleast_1d(scores), start=1):
+        figures["r_score"] = float(scores[0])
+        for level, score in enumerate(scores, start=1):
             figures[f"r_score_partition_{level}"] = float(score)
             figures[f"partition_{level}/acc_diff"] = float(abs(means[0] - means[level]))
         figures["acc_diff"] = figures["partition_1/acc_diff"]
@@ -118,8 +117,8 @@ class NoiseCurve:
         if self.answers is not None:
             for level, share in enumerate(flips(self.answers), start=1):
                 figures[f"partition_{level}/flips"] = float(share)
-        low, high = interval(np.asarray(self.r_score(drawn[:, 0], drawn[:, 1])))
-        figures["r_score_low"], figures["r_score_high"] = float(low), float(high)
+        samples = np.asarray(self.r_score(drawn[:, 0], drawn[:, 1]))
+        figures |= with_ends("r_score", scores[0], *interval(samples))
         if self.blind is not None:
             figures["blind_accuracy"] = float(self.blind.mean())
             figures["below_blind"] = float(means[0] <= self.blind.mean())

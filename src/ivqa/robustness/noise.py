@@ -33,8 +33,8 @@ class Noise(Protocol):
 
 
 @runtime_checkable
-class Certified(Protocol):
-    """Noise with figures of how accurately it was computed."""
+class HasFigures(Protocol):
+    """Noise with figures of its own, such as how accurately it was computed."""
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
         """Computes figures by name; the arguments are those of `disturbed`."""
@@ -116,6 +116,6 @@ class JointNoise:
 
     def figures(self, questions: Sequence[str], training: Sequence[str]) -> dict[str, float]:
         """The figures of the noise on the question; none where it has none."""
-        if isinstance(self.question, Certified):
+        if isinstance(self.question, HasFigures):
             return self.question.figures(questions, training)
         return {}

@@ -15,7 +15,6 @@ def load_array(path: Path, kind: str, *, remedy: str = "restore the file") -> ND
     """Opens the array in a .npy file as a read-only memory map, with at least one dimension.
 
     Args:
-        path: The file.
         kind: Required `dtype.kind` of the array: "f" for floating-point numbers, "i" for integers.
         remedy: What the user can do about a bad file; the last part of every error message.
 

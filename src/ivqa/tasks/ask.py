@@ -35,7 +35,6 @@ from ivqa.runs.data_checks import check_data
 from ivqa.runs.loggers import log_results
 from ivqa.runs.picture_model import (
     PictureModel,
-    answers_questions,
     asks_questions,
     check_gives_probabilities,
     check_reads_images,
@@ -47,6 +46,7 @@ from ivqa.runs.picture_model import (
 from ivqa.runs.preparation import open_for_pictures
 from ivqa.runs.run_directory import begin_run
 from ivqa.store.files import write_json, write_lines
+from ivqa.tasks.pictures.asking import check_answers_questions
 from ivqa.text.tokens import tokenise
 
 _THUMBNAIL = (512, 512)  # pixels; the pictures of a folder are kept at this size for the page
@@ -143,8 +143,8 @@ def _check_models(cfg: DictConfig) -> None:
             "model=ivqa_vae, and name a VQA model in vqa="
         )
     check_gives_probabilities(cfg.model)
-    if cfg.get("vqa") is not None and not answers_questions(cfg.vqa):
-        raise UserError(f"vqa={cfg.vqa.name} answers no questions; choose a VQA model: vqa=mlb")
+    if cfg.get("vqa") is not None:
+        check_answers_questions(cfg.vqa, "vqa")
 
 
 def _vqa_bench(context: RunContext) -> list[RunContext]:

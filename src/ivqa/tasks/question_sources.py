@@ -255,8 +255,9 @@ def figures_at(
 def best_kind(asked: Sequence[Belief], oracle: Oracle) -> float | None:
     """Confident wrong facts per 1,000 questions of the kind of question that has the most.
 
-    A search that knew the kind, but not what is in the picture, could not find more. Kinds are told
-    apart by their first two words; those with fewer than 100 questions are left out, None: all are.
+    A search that knew the kind, but not what is in the picture, could not find more. The first two
+    words of a question are its kind; those with fewer than 100 questions do not count. None where
+    no kind counts.
     """
     kinds: dict[str, list[Belief]] = {}
     for belief in typed_by_oracle(asked, oracle, {}):

@@ -68,12 +68,12 @@ def _check_unchanged(cfg: DictConfig, run_dir: Path) -> None:
     before, now = read_yaml(run_dir / "config.yaml", dict), to_plain(cfg)
     changeable = {key for key, hint in command_keys(cfg).items() if CHANGEABLE in marks_of(hint)}
     length = marked(Trainer, CHANGEABLE)
-    # A later version of ivqa may have more keys.
-    kept = {key: value for key, value in before.items() if key not in {*changeable, "trainer"}}
-    changed = differences(kept, {key: now.get(key) for key in kept})
-    kept = {key: one for key, one in (before.get("trainer") or {}).items() if key not in length}
-    trainer = {key: now["trainer"].get(key) for key in kept}
-    changed += differences({"trainer": kept}, {"trainer": trainer})
+    fixed = {key: value for key, value in before.items() if key not in {*changeable, "trainer"}}
+    trainer = {key: one for key, one in (before.get("trainer") or {}).items() if key not in length}
+    # Only the keys of the run: a later version of ivqa may have more.
+    own = {key: now.get(key) for key in fixed}
+    own["trainer"] = {key: now["trainer"].get(key) for key in trainer}
+    changed = differences({**fixed, "trainer": trainer}, own)
     if changed:
         raise UserError(
             f"resume={run_dir}: {'; '.join(changed[:5])}; start a new run to change "

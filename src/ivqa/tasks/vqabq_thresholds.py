@@ -25,8 +25,8 @@ from ivqa.robustness.vqabq import (
     ThresholdSearch,
     differs_when_independent,
     helpful_counts,
+    ratio_statistics,
     selected,
-    selection_figures,
 )
 from ivqa.runs.context import RunContext
 from ivqa.runs.loggers import log_results
@@ -141,22 +141,23 @@ def _figures(
     selection the independent reading of Algorithm 1 changes, the accuracy, and what it gains.
     """
     accuracies = own.records.accuracies
-    figures = {"questions": float(len(own.scores)), "accuracy": float(accuracies[0].mean())}
+    figures = {
+        "questions": float(len(own.scores)),
+        "accuracy": float(accuracies[0].mean()),
+        **ratio_statistics(own.scores),
+    }
     for name, thresholds in triples.items():
         counts = helpful_counts(own.scores, thresholds)
-        selection = selection_figures(own.scores, thresholds)
-        figures |= {key: value for key, value in selection.items() if key[:7] != "helpful"}
         chosen = selected(accuracies, counts)
-        gain = resampled_means(
-            (chosen - accuracies[0])[None], resamples, seed, own.records.image_ids
-        )
+        gain = chosen - accuracies[0]
+        drawn = resampled_means(gain[None], resamples, seed, own.records.image_ids)
         figures |= {
             f"{name}/accuracy": float(chosen.mean()),
-            **with_ends(f"{name}/gain", (chosen - accuracies[0]).mean(), *interval(gain[:, 0])),
+            **with_ends(f"{name}/gain", gain.mean(), *interval(drawn[:, 0])),
             f"{name}/independent_reading_differs": differs_when_independent(own.scores, thresholds),
         }
         for count in range(4):
-            figures[f"{name}/helpful_{count}"] = selection[f"helpful_{count}"]
+            figures[f"{name}/helpful_{count}"] = float((counts == count).mean())
             figures[f"{name}/questions_{count}"] = float((counts == count).sum())
     return figures
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ivqa.data import VQASplit
 from ivqa.data.answer_metric import means_by
-from ivqa.metrics.bootstrap import interval, resampled_means
+from ivqa.metrics.bootstrap import interval, resampled_means, with_ends
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import wups
 from ivqa.text.answers import vqa_accuracies
@@ -27,9 +27,8 @@ def mean_accuracy(
         vqa/accuracy, and the bounds vqa/accuracy_low and vqa/accuracy_high of its 95 percent
         interval; the bootstrap draws images, (N,) `image_ids`, whose questions are alike.
     """
-    low, high = interval(resampled_means(accuracies[None], _RESAMPLES, 0, image_ids)[:, 0])
-    mean = float(accuracies.mean())
-    return {"vqa/accuracy": mean, "vqa/accuracy_low": low.item(), "vqa/accuracy_high": high.item()}
+    ends = interval(resampled_means(accuracies[None], _RESAMPLES, 0, image_ids)[:, 0])
+    return with_ends("vqa/accuracy", accuracies.mean(), *ends)
 
 
 def score_answers(

@@ -60,7 +60,6 @@ def check_annotations(path: Path, image_ids: Collection[int]) -> None:
     """Checks a file for `apply_annotations` before the beliefs are known.
 
     Args:
-        path: The file.
         image_ids: The images of the split whose beliefs are searched.
 
     Raises:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from ivqa.data.validation import DataError, read_lines
 from ivqa.logic import contradicting
-from ivqa.metrics.bootstrap import interval, with_ends
+from ivqa.metrics.bootstrap import cluster_sums, interval, with_ends
 from ivqa.ranges import Count, Share
 from ivqa.scenes import Oracle
 from ivqa.store.files import write_text
@@ -48,6 +48,8 @@ class Belief:
             was not examined, and then neither field is in the file.
         contradicts: Lines of beliefs.jsonl, from 1: the beliefs about the image that cannot be
             true together with it.
+        denied_by: Question, answer and phi of the follow-up that speaks most against a suspect;
+            None where there is none, and then not in the file.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -101,12 +103,7 @@ def read_beliefs(path: Path) -> list[Belief]:
 
 
 def write_beliefs(path: Path, beliefs: Iterable[Belief]) -> None:
-    """Writes beliefs.jsonl, one belief a line.
-
-    Args:
-        path: The file.
-        beliefs: The beliefs.
-    """
+    """Writes beliefs.jsonl, one belief a line."""
     write_text(path, "".join(belief.line() for belief in beliefs))
 
 
@@ -144,7 +141,6 @@ def typed_by_oracle(
     "do you see any stars" do.
 
     Args:
-        beliefs: The beliefs.
         oracle: Judges questions about the images.
         references: The data set's own questions of each (image, answer).
 
@@ -203,10 +199,8 @@ def shares_of_types(
     typed = [(b, b.type, w) for b, w in zip(beliefs, given, strict=True) if b.type is not None]
     if not typed:
         return {}
-    images = {image_id: row for row, image_id in enumerate({b.image_id: None for b, *_ in typed})}
-    counts = np.zeros((len(images), len(TYPES)))  # beliefs of each image and type
-    for belief, kind, weight in typed:
-        counts[images[belief.image_id], TYPES.index(kind)] += weight
+    weighted = np.array([w * np.eye(len(TYPES))[TYPES.index(kind)] for _, kind, w in typed])
+    counts = cluster_sums(weighted, [b.image_id for b, *_ in typed])  # (images, types)
     drawn = resampled_shares(counts, resamples)  # (resamples, types)
     correct = [TYPES.index("rephrase"), TYPES.index("complementary")]
     shares: dict[str, float] = {}

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
 from ivqa.diagnosis.policy.rewards import meaning
-from ivqa.metrics.bootstrap import interval
+from ivqa.metrics.bootstrap import cluster_sums, interval
 from ivqa.scenes import Oracle
 
 
@@ -56,10 +56,9 @@ def across_confidence(
         ]
         if not own:
             continue
-        rows = {image: row for row, image in enumerate({one.image_id: None for one, _ in own})}
-        counts = np.zeros((len(rows), 2))  # right and wrong beliefs of each image
-        for one, weight in own:
-            counts[rows[one.image_id], int(one.type in WRONG)] += weight
+        weighted = np.array([weight * np.eye(2)[int(one.type in WRONG)] for one, weight in own])
+        # Right and wrong beliefs of each image, (images, 2).
+        counts = cluster_sums(weighted, [one.image_id for one, _ in own])
         correct = counts.sum(axis=0)[0] / counts.sum()
         ends = interval(resampled_shares(counts)[:, 0])
         mean = np.average([one.phi for one, _ in own], weights=[weight for _, weight in own])
@@ -91,7 +90,6 @@ def first_meanings(
     """Chooses the most confident belief of each of the first meanings of every pair.
 
     Args:
-        beliefs: The beliefs.
         means: The meaning of a question, see `meaning_of`.
         number: Meanings of each image and answer.
 

@@ -43,7 +43,6 @@ def right_answers(oracle: Oracle | None, split: VQASplit) -> RightAnswers:
     Args:
         oracle: The oracle of the split. Without one, annotators who answered a question of the
             same words decide, see `annotated_answers`.
-        split: The split.
 
     Returns:
         The right answers of an image and a question; none for a false premise.

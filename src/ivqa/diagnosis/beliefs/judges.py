@@ -7,7 +7,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,11 +109,7 @@ def typed_by_judges(
 def judge_answers(judge: Judge, beliefs: Sequence[Belief]) -> list[GivenAnswer]:
     """What a judge itself answers to the questions of N beliefs, with its probability."""
     given = [GivenAnswer("", 0.0)] * len(beliefs)
-    # Questions about one image together: its features are then read once.
-    order = sorted(range(len(beliefs)), key=lambda row: beliefs[row].image_id)
-    for start in range(0, len(order), _QUESTIONS_PER_PASS):
-        rows = order[start : start + _QUESTIONS_PER_PASS]
-        images = judge.images_of([beliefs[row].image_id for row in rows])
+    for rows, images in _passes(judge, beliefs):
         answers = given_answers(judge.answerer, images, [beliefs[row].question for row in rows])
         for row, answer in zip(rows, answers, strict=True):
             given[row] = answer
@@ -124,7 +120,6 @@ def main_answer_share(judge: Judge, asked: Iterable[tuple[int, str, str]]) -> fl
     """How far a judge can be trusted where no oracle says it.
 
     Args:
-        judge: The judge.
         asked: Image, question and main answer of questions of the data set, at least one.
 
     Returns:
@@ -186,11 +181,7 @@ def _answered(judge: Judge, claims: Sequence[_Claim]) -> tuple[NDArray[np.float6
     columns: dict[str, list[int]] = {}  # several answers of a closed set may have one form
     for column, form in enumerate(forms):
         columns.setdefault(form, []).append(column)
-    # Claims about one image together: its features are then read once.
-    order = sorted(range(len(claims)), key=lambda row: claims[row].image_id)
-    for start in range(0, len(order), _QUESTIONS_PER_PASS):
-        rows = order[start : start + _QUESTIONS_PER_PASS]
-        images = judge.images_of([claims[row].image_id for row in rows])
+    for rows, images in _passes(judge, claims):
         questions = [claims[row].question for row in rows]
         wanted = [normalise_answer(claims[row].answer) for row in rows]
         if known is None:
@@ -205,6 +196,19 @@ def _answered(judge: Judge, claims: Sequence[_Claim]) -> tuple[NDArray[np.float6
             said[row] = known.answers[best[place]]
             answered[row] = forms[best[place]] == form, chance
     return answered, said
+
+
+def _passes(
+    judge: Judge, asked: Sequence[Belief] | Sequence[_Claim]
+) -> Iterator[tuple[list[int], ImageBatch]]:
+    """Yields the rows that a judge answers in one pass, and their images.
+
+    Questions about one image follow each other, so that its features are read once.
+    """
+    order = sorted(range(len(asked)), key=lambda row: asked[row].image_id)
+    for start in range(0, len(order), _QUESTIONS_PER_PASS):
+        rows = order[start : start + _QUESTIONS_PER_PASS]
+        yield rows, judge.images_of([asked[row].image_id for row in rows])
 
 
 def _kappa(first: NDArray, second: NDArray) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.diagnosis.beliefs.beliefs import WRONG, Belief, resampled_shares
-from ivqa.metrics.bootstrap import interval
+from ivqa.metrics.bootstrap import cluster_sums, interval
 from ivqa.text.tokens import tokenise
 
 BY_CHANCE = "by_chance"  # source of beliefs that a search drew with equal probability
@@ -120,13 +120,14 @@ def _by_kind(
             description, thing = describe(belief)
             groups.setdefault(description, []).append((thing, belief))
     counted = set(drawn_by_chance([belief for own in groups.values() for _, belief in own]))
-    drawn = [[belief for _, belief in own if belief in counted] for own in groups.values()]
-    ids = dict.fromkeys(belief.image_id for own in drawn for belief in own)
-    rows = {image_id: row for row, image_id in enumerate(ids)}
-    counts = np.zeros((len(rows), len(drawn)))
-    for kind, own in enumerate(drawn):
-        np.add.at(counts, ([rows[belief.image_id] for belief in own], kind), 1)
-    return groups, counts
+    drawn = [
+        (belief.image_id, kind)
+        for kind, own in enumerate(groups.values())
+        for _, belief in own
+        if belief in counted
+    ]
+    one_hot = np.eye(len(groups))[[kind for _, kind in drawn]]
+    return groups, cluster_sums(one_hot, [image_id for image_id, _ in drawn])
 
 
 def mistake_in(oracle: object | None) -> Callable[[Belief], tuple[str, str]]:

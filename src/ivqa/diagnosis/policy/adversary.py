@@ -65,9 +65,8 @@ class AdversarialJudge(nn.Module):
         self.calibration_questions = calibration_questions
         self.calibrate_every = calibrate_every
         self.register_buffer("threshold", legality_model.threshold.clone())
-        self.register_buffer(
-            "steps", torch.tensor(0)
-        )  # stored, so that a resumed run calibrates alike
+        # Stored, so that a resumed run calibrates at the same steps.
+        self.register_buffer("steps", torch.tensor(0))
         self._train: Tokens | None = None  # the real questions to draw from
         self._known: Tensor | None = None  # fingerprints of the training questions
         self._held_out: list[str] = []

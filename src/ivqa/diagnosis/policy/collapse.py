@@ -31,7 +31,7 @@ def sample_statistics(candidates: Candidates) -> dict[str, Tensor]:
 
 
 class CollapseMonitor:
-    """Warns once of each sign that a policy has collapsed; `reported` has those so far."""
+    """Warns once of each sign that a policy has collapsed; `reported` has their names so far."""
 
     def __init__(self) -> None:
         self.reported: set[str] = set()
@@ -43,18 +43,19 @@ class CollapseMonitor:
         "legal_at_first" too where the legality model is trained on.
         """
         legal, before = (float(statistics.get(name, 0)) for name in ("legal", "legal_at_first"))
-        signs = {
+        unique, empty, words = (float(statistics[name]) for name in ("unique", "empty", "words"))
+        parted = (
             "asks questions that only one of its two legality models takes for legal "
-            f"({legal:.0%} by the one trained on, {before:.0%} by the first one)": (
-                abs(legal - before) > MAX_PARTED
-            ),
-            "asks nearly the same question for every z": float(statistics["unique"]) < MIN_UNIQUE,
-            "asks empty questions": float(statistics["empty"]) > MAX_EMPTY,
-            f"asks questions of under {MIN_WORDS:g} words": float(statistics["words"]) < MIN_WORDS,
-        }
-        for sign, present in signs.items():
-            if present and sign.partition(" (")[0] not in self.reported:
-                self.reported.add(sign.partition(" (")[0])
+            f"({legal:.0%} by the one trained on, {before:.0%} by the first one)"
+        )
+        for name, present, sign in (
+            ("legal", abs(legal - before) > MAX_PARTED, parted),
+            ("unique", unique < MIN_UNIQUE, "asks nearly the same question for every z"),
+            ("empty", empty > MAX_EMPTY, "asks empty questions"),
+            ("words", words < MIN_WORDS, f"asks questions of under {MIN_WORDS:g} words"),
+        ):
+            if present and name not in self.reported:
+                self.reported.add(name)
                 rank_zero_warn(
                     f"step {step}: the policy {sign}; lower the learning rate, or add "
                     "a reward (reward=full), entropy_weight or supervised_weight"

@@ -15,8 +15,13 @@ from ivqa.diagnosis.candidates import Candidates, LegalityJudge
 from ivqa.diagnosis.legality.module import LegalityModule, TrainingArguments
 from ivqa.diagnosis.policy.adversary import AdversarialJudge
 from ivqa.diagnosis.policy.collapse import CollapseMonitor, sample_statistics
-from ivqa.diagnosis.policy.log_probs import drawn_words, questions_of
-from ivqa.diagnosis.policy.objective import PolicyObjective, pair_mean_baseline, reinforce_loss
+from ivqa.diagnosis.policy.objective import (
+    PolicyObjective,
+    decode,
+    drawn_words,
+    pair_mean_baseline,
+    reinforce_loss,
+)
 from ivqa.diagnosis.policy.rewards import Reward
 from ivqa.errors import UserError
 from ivqa.generators import GeneratorModule, Greedy, Questions, Sampling, Strategy
@@ -39,9 +44,8 @@ class PolicyGradientModule(TrainedModule):
         answerer: The VQA model that is diagnosed; it is not trained.
         rewards: Rewards by name, at least one.
         legality_model: The legality model, for rewards that need one; it is not trained.
-        adversary: Called with the legality model; returns a copy that is trained on with the
-            policy's samples, in the same steps, and takes its place. None leaves the legality model
-            as it is.
+        adversary: Called with the legality model; returns a copy that replaces it and is trained
+            further, on the policy's samples, in the same steps. None: the model stays frozen.
         answers: The answers to ask about, for an answerer without a closed set of answers.
         objective: Sampling, baseline and weights of the loss; None takes the defaults.
         training: `optimizer` and `scheduler` of `TrainedModule`.
@@ -89,7 +93,7 @@ class PolicyGradientModule(TrainedModule):
 
     @property
     def legality_model(self) -> LegalityJudge | None:
-        """The legality model; where it is trained on with the policy, its latest state."""
+        """The legality model; with an adversary, the copy that is trained with the policy."""
         return self._frozen[2] if self.adversary is None else self.adversary
 
     def sample(
@@ -154,11 +158,11 @@ class PolicyGradientModule(TrainedModule):
     @override
     def on_validation_epoch_start(self) -> None:
         """Finds the oracle of the validated split, where the data have one."""
-        data: Any = getattr(self.trainer, "datamodule", None)
-        split = None if data is None else data.evaluated or "val"
-        oracle = None if split is None else oracle_of(data.dataset, split)
-        image_ids = None if oracle is None else data.dataset.split(split).image_ids
-        self._validated = None if oracle is None else (oracle, image_ids)
+        self._validated = None
+        if (data := getattr(self.trainer, "datamodule", None)) is not None:
+            split = data.evaluated or "val"
+            if (oracle := oracle_of(data.dataset, split)) is not None:
+                self._validated = oracle, data.dataset.split(split).image_ids
 
     @override
     def training_step(self, batch: VQABatch, batch_idx: int) -> Tensor:
@@ -211,7 +215,7 @@ class PolicyGradientModule(TrainedModule):
         if self.objective.baseline == "pair_mean":
             return pair_mean_baseline(reward, self.objective.num_samples)
         pair, z = questions.pair, questions.z
-        greedy = questions_of(self.questioner, images, answers, pair, z, Greedy())
+        greedy = decode(self.questioner, images, answers, pair, z, Greedy())
         earned = self.compute_rewards(self.candidates(greedy, images, answers))["reward"]
         return earned.to(reward)
 

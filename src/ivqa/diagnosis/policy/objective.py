@@ -1,26 +1,25 @@
 """The objective of policy-gradient training: sampling, baseline, penalties and loss [iVQA 5]."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch, VQABatch
-from ivqa.diagnosis.policy.log_probs import (
-    conditions_of,
-    drawn_words,
-    encoder_of,
-    evaluating,
-    question_log_probs,
-    questions_of,
-)
 from ivqa.errors import UserError
-from ivqa.generators import GeneratorModule, Questions, Sampling
+from ivqa.generators import GeneratorModule, Questions, Sampling, Strategy
+from ivqa.generators.likelihood import draw_questions
+from ivqa.generators.networks.network import Conditions, Posterior
 from ivqa.generators.objective import negative_elbo
 from ivqa.ranges import Count, NonNegative, Positive
 from ivqa.text.vocabulary import Tokens
+from ivqa.trained import evaluation_mode
+
+Baseline = Literal["pair_mean", "greedy", "none"]
+Latent = Literal["prior", "encoder", "encoder_fixed", "posterior"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +32,24 @@ class PolicyObjective:
 
         r'_n = r_n - (entropy_weight * log pi(q_n) + kl_weight * log(pi(q_n) / p(q_n))) / w_n
 
-    where pi is the policy and p the supervised generator that it started from. The first term is
-    the gradient (r - b) grad log pi(w_t | w_<t; z, I, a) of [iVQA 5], summed over the words.
+    where pi is the policy and p the supervised generator that it started from. The gradient of the
+    first term is (r - b) grad log pi(w_t | w_<t; z, I, a) of [iVQA 5], summed over the words. Each
+    batch of samples gives one step, so unlike PPO it needs no importance ratio and no clipping;
+    unlike GRPO it does not divide r - b by the standard deviation of r.
 
     Args:
         num_samples: Questions sampled for each (image, answer) pair and step, each from its own z.
         temperature: Temperature of the policy, above 0. Log-probabilities are those of the
             distribution at this temperature.
-        baseline: b. "pair_mean" is the mean reward of the pair's other
-            samples, "greedy" the reward of the greedy question of the same z (self-critical),
-            "none" is 0.
+        baseline: b. "pair_mean" is the mean reward of the pair's other samples (leave-one-out),
+            "greedy" the reward of the greedy question of the same z (self-critical), "none" is 0.
         latent: Where z comes from. "prior" draws z ~ N(0, I), and the encoder gets no gradient.
             "encoder" draws z = mu(I, q) + sigma(I, q) * noise from the data set's own question q of
             the pair, and the gradient passes through mu and sigma: equation 10 with the encoder,
             an unbiased gradient of the mean reward. "encoder_fixed" draws the same z without a
-            gradient to mu and sigma. "posterior" draws z ~ N(0, I), but takes the
-            gradient at z = mu(I, q') + sigma(I, q') * z of the sampled question q', as the
-            published code seems to do. That z is not the one that q' was sampled from, so the
-            gradient of a constant reward is not zero, and nothing stops an unrewarded question
-            from becoming ever less probable at a z where it is never sampled.
+            gradient to mu and sigma. "posterior" draws noise ~ N(0, I) as z, but takes the gradient
+            at z' = mu(I, q') + sigma(I, q') * noise of the sampled question q', as the published
+            code seems to do. This gradient is biased, because q' was not sampled from z'.
         entropy_weight: Weight of the entropy bonus -log pi, per drawn word.
         kl_weight: Weight of the log-ratio log pi - log p, per drawn word.
         supervised_weight: Weight of the negative ELBO of the batch's own questions, per word.
@@ -64,19 +62,16 @@ class PolicyObjective:
 
     num_samples: Count = 10
     temperature: Positive = 1.0
-    baseline: Literal["pair_mean", "greedy", "none"] = "pair_mean"
-    latent: Literal["prior", "encoder", "encoder_fixed", "posterior"] = "posterior"
+    baseline: Baseline = "pair_mean"
+    latent: Latent = "posterior"
     entropy_weight: NonNegative = 0.0
     kl_weight: NonNegative = 0.0
     supervised_weight: NonNegative = 0.0
 
     def __post_init__(self) -> None:
-        if self.baseline not in ("pair_mean", "greedy", "none"):
-            raise UserError(f"baseline must be pair_mean, greedy or none, not {self.baseline}")
-        if self.latent not in ("prior", "encoder", "encoder_fixed", "posterior"):
-            raise UserError(
-                "latent must be prior, encoder, encoder_fixed or posterior, not " + self.latent
-            )
+        for name, choices in (("baseline", get_args(Baseline)), ("latent", get_args(Latent))):
+            if (chosen := getattr(self, name)) not in choices:
+                raise UserError(f"{name} must be one of {', '.join(choices)}, not {chosen}")
         self.check_arguments(vars(self))
 
     @staticmethod
@@ -106,11 +101,11 @@ class PolicyObjective:
             return policy.sample(images, answers, self.num_samples, strategy)
         pair = torch.arange(len(answers), device=policy.device)
         pair = pair.repeat_interleave(self.num_samples)
-        with evaluating(policy):
+        with without_dropout(policy):
             given = conditions_of(policy, images, answers, pair)
-            posterior = encoder_of(policy, own.select(pair), given)
+            posterior = posterior_of(policy, own.select(pair), given)
         z = posterior.sample(torch.randn_like(posterior.mean))
-        return questions_of(policy, images, answers, pair, z, strategy)
+        return decode(policy, images, answers, pair, z, strategy)
 
     def log_probs(
         self,
@@ -129,14 +124,14 @@ class PolicyObjective:
             (N,) float32, in nats, with gradients, without dropout.
         """
         z, pair = questions.z, questions.pair
-        with evaluating(policy):
+        with without_dropout(policy):
             given = conditions_of(policy, images, answers, pair)
             if z is not None and self.latent == "encoder":
-                posterior = encoder_of(policy, own.select(pair), given)
+                posterior = posterior_of(policy, own.select(pair), given)
                 z = posterior.sample(posterior.noise(z).detach())  # the same z, with a gradient
             elif z is not None and self.latent == "posterior":
-                z = encoder_of(policy, questions.tokens, given).sample(z)  # z is the noise
-            return question_log_probs(policy, questions, z, given, self.temperature)
+                z = posterior_of(policy, questions.tokens, given).sample(z)  # z is the noise
+            return log_probs_at(policy, questions, z, given, self.temperature)
 
     @torch.no_grad()
     def penalty(
@@ -158,15 +153,13 @@ class PolicyObjective:
         """
         if self.latent == "posterior" and questions.z is not None:
             # The penalty compares pi and p at the sampled z, not at the recomputed one.
-            with evaluating(policy):
+            with without_dropout(policy):
                 given = conditions_of(policy, images, answers, questions.pair)
-                log_probs = question_log_probs(
-                    policy, questions, questions.z, given, self.temperature
-                )
+                log_probs = log_probs_at(policy, questions, questions.z, given, self.temperature)
         penalty = self.entropy_weight * log_probs
         if self.kl_weight:
             given = conditions_of(reference, images, answers, questions.pair)
-            before = question_log_probs(reference, questions, questions.z, given, self.temperature)
+            before = log_probs_at(reference, questions, questions.z, given, self.temperature)
             penalty = penalty + self.kl_weight * (log_probs - before)
         return penalty / drawn_words(questions, policy.max_length)
 
@@ -212,3 +205,79 @@ def pair_mean_baseline(reward: Tensor, num_samples: int) -> Tensor:
     by_pair = reward.view(-1, num_samples)  # (P, num_samples)
     others = by_pair.sum(dim=1, keepdim=True) - by_pair
     return (others / (num_samples - 1)).flatten()
+
+
+def drawn_words(questions: Questions, max_length: int) -> Tensor:
+    """Number of words that a generator drew for each of N questions, (N,) float32.
+
+    <eos> counts unless the question has `max_length` words, after which it ends without a draw.
+    """
+    return (questions.tokens.lengths + 1).clamp_max(max_length).float()
+
+
+@torch.no_grad()
+def decode(
+    policy: GeneratorModule,
+    images: ImageBatch,
+    answers: list[str],
+    pair: Tensor,
+    z: Tensor | None,
+    strategy: Strategy,
+) -> Questions:
+    """Decodes one question from each of N given z, without dropout.
+
+    `pair` (N,) is the pair of each; z is (N, d_z), None where the generator has none.
+    """
+    with without_dropout(policy):
+        conditions, row = policy.encode_pairs(images, answers)
+        tokens, log_likelihood = draw_questions(
+            policy.network, conditions, row[pair], z, strategy, policy.max_length
+        )
+    text = policy.question_vocabulary.decode(tokens)
+    return Questions(tokens, text, log_likelihood, pair, z)
+
+
+def log_probs_at(
+    questioner: GeneratorModule,
+    questions: Questions,
+    z: Tensor | None,
+    given: Conditions,
+    temperature: float,
+) -> Tensor:
+    """Log-probabilities of N questions, summed over the drawn words, (N,) float32 in nats.
+
+    They are those of the sampling at `temperature`, under the conditions `given` of the questions.
+    A question of `max_length` words ends there without a draw, so its <eos> is not in the sum. z is
+    (N, d_z), None where the generator has none.
+    """
+    network = questioner.network
+    log_probs = network.token_log_probs(questions.tokens, z, given, temperature)  # (N, T + 1)
+    return log_probs[:, : questioner.max_length].sum(dim=1)
+
+
+def conditions_of(
+    questioner: GeneratorModule, images: ImageBatch, answers: list[str], pair: Tensor
+) -> Conditions:
+    """The conditions of N questions about P pairs; `pair` (N,) is the pair of each."""
+    conditions, row = questioner.encode_pairs(images, answers)
+    return conditions.select(row[pair])
+
+
+def posterior_of(questioner: GeneratorModule, read: Tokens, given: Conditions) -> Posterior:
+    """The posterior q(z | I, q) of N questions q, by a generator that has an encoder."""
+    posterior = questioner.network.posterior(read, given)
+    assert posterior is not None  # the generator has a latent variable
+    return posterior
+
+
+@contextmanager
+def without_dropout(policy: GeneratorModule) -> Iterator[None]:
+    """Disables dropout of a generator inside, but keeps gradients.
+
+    cuDNN's recurrent layers have no backward pass in evaluation mode, so cuDNN is off inside.
+    """
+    with (
+        evaluation_mode(policy.network, policy.image_encoder),
+        torch.backends.cudnn.flags(enabled=False),
+    ):
+        yield

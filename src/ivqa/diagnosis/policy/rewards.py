@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ivqa.diagnosis.candidates import Candidates
 from ivqa.diagnosis.search.proxy import content_words
+from ivqa.generators import most_probable
 from ivqa.ranges import NonNegative, Share
 from ivqa.scenes import parse
 
@@ -74,13 +75,9 @@ class DiversityReward:
     def __call__(self, candidates: Candidates) -> Tensor:
         """Returns 1 for the winner of each group of identical questions, (N,), 0 for others."""
         likelihood = candidates.questions.log_likelihood.cpu()
-        # Two stable sorts: by group, and within a group by falling likelihood.
-        order = likelihood.argsort(descending=True, stable=True)
-        order = order[candidates.group[order].argsort(stable=True)]
-        group = candidates.group[order]
-        wins = torch.ones(len(order))
-        wins[1:] = (group[1:] != group[:-1]).float()
-        return torch.empty_like(wins).scatter_(0, order, wins)
+        wins = torch.zeros(len(likelihood))
+        wins[most_probable(likelihood, candidates.group)] = 1
+        return wins
 
 
 @dataclass(frozen=True)

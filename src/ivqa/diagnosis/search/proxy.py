@@ -26,9 +26,8 @@ _FUNCTION_WORDS = frozenset(
     "than as not more same all each other thing things object objects".split()
 )
 _FIRST_WORDS = 2  # "what color", "how many", "is there"
-_RELEVANCE = (
-    0.75  # least share of the content words of a relevant belief that the image is known by
-)
+# Least share of the content words of a relevant belief that texts about the image have, too.
+_RELEVANCE = 0.75
 _SAMENESS = 0.75  # least overlap (Jaccard) of the content words of questions about the same fact
 _VALUE_OF_SYNONYM = {synonym: value for value, synonyms in SYNONYMS.items() for synonym in synonyms}
 
@@ -41,7 +40,6 @@ def typed_by_proxy(
     """Assigns types to beliefs by the rules of this module.
 
     Args:
-        beliefs: The beliefs.
         split: Questions, annotations and captions of the images.
         references: The data set's own questions of each (image, answer).
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis.beliefs.beliefs import Belief
 from ivqa.diagnosis.candidates import Candidates, LegalityJudge
-from ivqa.generators import Questioner, Questions, Sampling, Strategy
+from ivqa.generators import Questioner, Questions, Sampling, Strategy, most_probable
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.vqa import Answerer
 
@@ -118,19 +118,10 @@ def pooled(parts: Sequence[Questions]) -> tuple[Questions, Tensor, list[Tensor]]
     # concatenate() numbers the pairs of each part after those of the part before. Here all parts
     # are about the same pairs.
     whole = replace(Questions.concatenate(parts), pair=torch.cat([part.pair for part in parts]))
-    pairs = whole.pair.tolist()
-    codes: dict[tuple[int, str], int] = {}
-    code = [codes.setdefault(key, len(codes)) for key in zip(pairs, whole.text, strict=True)]
-    group = torch.tensor(code, dtype=torch.int64)
-    # Two stable sorts: by question, and within equal questions by falling likelihood.
-    order = whole.log_likelihood.cpu().argsort(descending=True, stable=True)
-    order = order[group[order].argsort(stable=True)]
-    ranked = group[order]
-    first = torch.ones_like(ranked, dtype=torch.bool)
-    first[1:] = ranked[1:] != ranked[:-1]
-    best = order[first]  # row of the most probable sample of each code
+    _, group = whole.distinct()
+    best = most_probable(whole.log_likelihood.cpu(), group)  # one row of each group
     by_pair = whole.pair.cpu()[best].argsort(stable=True)
-    # From the number of a distinct question to its row in the result.
+    # From the number of a group to its row in the result.
     position = torch.empty_like(by_pair)
     position[by_pair] = torch.arange(len(by_pair))
     sizes = [len(part) for part in parts]

@@ -8,6 +8,7 @@ from scipy.stats import nbinom
 from ivqa.diagnosis.beliefs.beliefs import Belief
 from ivqa.diagnosis.beliefs.mistakes import mistake_in, shares_error
 from ivqa.logic import contradictions, errors_at_least
+from ivqa.metrics import with_ends
 from ivqa.scenes import Oracle
 
 CONFIDENT = 0.75  # phi from which a wrong belief counts as confident
@@ -120,9 +121,5 @@ def next_hundred(beliefs: Sequence[Belief]) -> dict[str, float]:
     mean = (proven + 0.5) * _MORE / recent
     variance = _DISPERSION * (mean + mean**2 / (proven + 0.5))
     shape = mean**2 / (variance - mean)
-    low, high = nbinom.ppf([0.025, 0.975], shape, mean / variance).tolist()
-    return {
-        "search/next_100": mean,
-        "search/next_100_low": low,
-        "search/next_100_high": high,
-    }
+    ends = nbinom.ppf([0.025, 0.975], shape, mean / variance)
+    return with_ends("search/next_100", mean, *ends)

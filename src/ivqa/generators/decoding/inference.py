@@ -1,7 +1,6 @@
 """One question for each (image, answer) pair: the best one of several z."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -16,20 +15,17 @@ from ivqa.trained import evaluation_mode
 _SCORED_AT_ONCE = 4096
 
 
-def most_probable(questions: Questions) -> Tensor:
-    """Selects the question of highest log-likelihood of each pair, as the paper does.
+def most_probable(log_likelihood: Tensor, group: Tensor) -> Tensor:
+    """Selects the question of highest log-likelihood (N,) of each group (N,) >= 0 of questions.
 
     Returns:
-        The row of the question of each of the P pairs in `questions.pair`, (P,) int64, in
-        ascending order of the pairs. The first row of a tie is selected.
+        The row of the question of each group, in ascending order of the groups. The first row of a
+        tie is selected.
     """
-    # Rows by log-likelihood, then stably by pair: the first row of each pair is its maximum.
-    order = questions.log_likelihood.argsort(descending=True, stable=True)
-    order = order[questions.pair[order].argsort(stable=True)]
-    ranked = questions.pair[order]
-    first = torch.ones_like(ranked, dtype=torch.bool)
-    first[1:] = ranked[1:] != ranked[:-1]
-    return order[first]
+    # Rows by log-likelihood, then stably by group: the first row of each group is its maximum.
+    order = log_likelihood.argsort(descending=True, stable=True)
+    order = order[group[order].argsort(stable=True)]
+    return order[_starts(group[order])]
 
 
 def ask(
@@ -65,10 +61,10 @@ def ask(
     strategy = Beam(size=3) if strategy is None else strategy
     questions = questioner.sample(images, answers, num_latents, strategy, generator)
     if alternatives is None or not isinstance(questioner, GeneratorModule):
-        return questions.select(most_probable(questions))
+        return questions.select(most_probable(questions.log_likelihood, questions.pair))
     fit = answer_posterior(questioner, images, answers, questions, alternatives)
     score = questions.log_likelihood + answer_weight * fit
-    return questions.select(most_probable(replace(questions, log_likelihood=score)))
+    return questions.select(most_probable(score, questions.pair))
 
 
 @torch.no_grad()
@@ -109,6 +105,9 @@ def answer_posterior(
     total = torch.full((len(questions),), -torch.inf).scatter_reduce(0, rows, scores, "amax")
     # log-sum-exp by question, relative to its largest score.
     sums = torch.zeros(len(questions)).scatter_add(0, rows, (scores - total[rows]).exp())
-    first = torch.ones_like(rows, dtype=torch.bool)
-    first[1:] = rows[1:] != rows[:-1]
-    return scores[first] - total - sums.log()
+    return scores[_starts(rows)] - total - sums.log()
+
+
+def _starts(groups: Tensor) -> Tensor:
+    """Whether each of N group numbers >= 0 differs from the one before, (N,) bool."""
+    return groups.diff(prepend=groups.new_full((1,), -1)) != 0

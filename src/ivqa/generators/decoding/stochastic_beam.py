@@ -61,8 +61,8 @@ class DistinctSampling:
         # All prefixes of a state start equal: only the first counts.
         start = torch.full((num, size), MINUS_INFINITY, device=device)
         start[:, 0] = 0
-        drawn_from, summed = start, start.clone()  # log-probability at the temperature; Gumbel sum
-        value = torch.zeros(num, size, device=device)  # log-likelihood of the model
+        tempered, gumbel = start, start  # log-probability at the temperature; its Gumbel sum
+        log_likelihood = torch.zeros(num, size, device=device)  # of the model
         words = torch.full((num, size, max_length), PAD, device=device)
         lengths = torch.zeros(num, size, dtype=torch.int64, device=device)
         tokens = torch.full((num, size), BOS, device=device)
@@ -78,30 +78,28 @@ class DistinctSampling:
             end[EOS] = 0
             scaled = torch.where(only_end[:, :, None], end, scaled)
             uniform = torch.rand(scaled.shape, generator=generator, device=source).to(device)
-            children = drawn_from[:, :, None] + scaled
-            sums = _conditioned(children - (-uniform.log()).log(), summed)
-            summed, choice = sums.flatten(1).topk(size, dim=1)
+            children = tempered[:, :, None] + scaled
+            sums = _conditioned(children - (-uniform.log()).log(), gumbel)
+            gumbel, choice = sums.flatten(1).topk(size, dim=1)
             parent, tokens = choice // scaled.shape[2], choice % scaled.shape[2]
-            drawn_from = children.flatten(1).gather(1, choice)
+            tempered = children.flatten(1).gather(1, choice)
             gained = log_probs.flatten(1).gather(1, choice)
             ended = ended.gather(1, parent)
-            value = value.gather(1, parent) + gained.masked_fill(ended, 0)
-            lengths = lengths.gather(1, parent)
+            log_likelihood = log_likelihood.gather(1, parent) + gained.masked_fill(ended, 0)
             words = words.gather(1, parent[:, :, None].expand_as(words))
-            goes_on = ~ended & (tokens != EOS)
+            ended = ended | (tokens == EOS)
             if position < max_length:
-                words[:, :, position] = tokens.masked_fill(~goes_on, PAD)
-            lengths = lengths + goes_on
-            ended = ~goes_on
+                words[:, :, position] = tokens.masked_fill(ended, PAD)
+            lengths = lengths.gather(1, parent) + ~ended
             if bool(ended.all()):
                 break
             origin = torch.arange(num, device=device)[:, None] * size + parent
             state = tuple(part.index_select(0, origin.flatten()) for part in state)
         # Where fewer than k questions exist, the first draw fills the rest.
-        rows = torch.arange(size, device=device).masked_fill(summed == MINUS_INFINITY, 0)
+        rows = torch.arange(size, device=device).masked_fill(gumbel == MINUS_INFINITY, 0)
         chosen = (torch.arange(num, device=device)[:, None] * size + rows).flatten()
         found = Tokens(words.flatten(0, 1), lengths.flatten()).select(chosen)
-        return Decoded(trim_tokens(found), value.flatten()[chosen])
+        return Decoded(trim_tokens(found), log_likelihood.flatten()[chosen])
 
 
 def _conditioned(sums: Tensor, parents: Tensor) -> Tensor:

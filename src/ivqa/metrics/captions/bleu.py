@@ -89,10 +89,7 @@ def _lengths(corpus: Corpus) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     distance = np.abs(reference - lengths[corpus.owner])
     # Sorted by hypothesis, then distance, then length: the first row of each hypothesis counts.
     order = np.lexsort((reference, distance, corpus.owner))
-    owner = corpus.owner[order]
-    first = np.ones(len(owner), dtype=bool)
-    first[1:] = owner[1:] != owner[:-1]
-    return lengths, reference[order][first]
+    return lengths, reference[order][np.diff(corpus.owner[order], prepend=-1) != 0]
 
 
 def brevity(length: ArrayLike, closest: ArrayLike) -> NDArray[np.float64]:

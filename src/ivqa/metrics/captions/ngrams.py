@@ -94,12 +94,9 @@ def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
     pairs = owner[entries.row].astype(np.int64) * matrix.shape[1] + entries.col
     # Sorted by cell of the result, then value: the last entry of each cell is its maximum.
     order = np.lexsort((entries.data, pairs))
-    pairs, data = pairs[order], entries.data[order]
-    last = np.ones(len(pairs), dtype=bool)
-    last[:-1] = pairs[1:] != pairs[:-1]
-    kept, values = pairs[last], data[last]
-    index = (kept // max(matrix.shape[1], 1), kept % max(matrix.shape[1], 1))
-    return csr_matrix((values, index), shape=(rows, matrix.shape[1]))
+    last = order[np.diff(pairs[order], append=-1) != 0]
+    index = np.divmod(pairs[last], max(matrix.shape[1], 1))
+    return csr_matrix((entries.data[last], index), shape=(rows, matrix.shape[1]))
 
 
 def require_pairs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> None:
