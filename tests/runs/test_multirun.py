@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ivqa.sweeps import multirun
+from ivqa.report import plots
 from ivqa.sweeps.multirun import (
     MultirunCurves,
     MultirunShares,
@@ -178,9 +178,9 @@ def test_bars_are_means_over_seeds_of_jobs_with_all_parts(
         (["model=c", "seed=1"], {"right": 1.0}),
     ]
     drawn: list[pd.DataFrame] = []
-    write = multirun.write_shares
+    write = plots.write_shares
     monkeypatch.setattr(
-        multirun, "write_shares", lambda path, shares: (drawn.append(shares), write(path, shares))
+        plots, "write_shares", lambda path, shares: (drawn.append(shares), write(path, shares))
     )
     MultirunShares({"W": "wrong", "R": "right"}).on_multirun_end(_sweep(tmp_path, jobs))
     expected = pd.DataFrame({"W": [0.4, 0.8], "R": [0.6, 0.2]}, index=["model=b", "model=a"])
@@ -199,9 +199,9 @@ def test_curves_are_those_of_jobs_that_measured_noise(
         (["model=b", "n=1"], curve),
     ]
     drawn: list[Any] = []
-    write = multirun.write_noise_curve
+    write = plots.write_noise_curve
     monkeypatch.setattr(
-        multirun, "write_noise_curve", lambda path, of: (drawn.append(of), write(path, of))
+        plots, "write_noise_curve", lambda path, of: (drawn.append(of), write(path, of))
     )
     MultirunCurves().on_multirun_end(_sweep(tmp_path, jobs))
     assert drawn == [{"model=a": curve, "model=b": curve}]
@@ -241,7 +241,7 @@ def test_variants_have_their_names_and_two_pools_stand_in_one_row(
     assert [job["overrides"] for job in stored] == [overrides for overrides, _ in jobs]
     drawn: dict[str, list[str]] = {}
     monkeypatch.setattr(
-        multirun, "write_noise_curve", lambda path, of: drawn.update({path.name: list(of)})
+        plots, "write_noise_curve", lambda path, of: drawn.update({path.name: list(of)})
     )
     MultirunCurves(["model"]).on_multirun_end(cfg)
     both = ["bqd=gbqd", "bqd=ynbqd"]
