@@ -89,7 +89,8 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
         begun = True
         try:
             _check_resumed(cfg, own, conf_dir)
-            _begin(cfg)
+            _say_start()
+            check_places(cfg)
             return run_task(cfg, conf_dir)
         except BaseException as error:
             continues[:] = filter(None, [continuing_command(given)])
@@ -149,13 +150,12 @@ def _overrides(
     return sorted(arguments, key=lambda item: item.startswith("-")), own
 
 
-def _begin(cfg: DictConfig) -> None:
-    """Says what starts, and finds missing files, in the seconds before PyTorch is there."""
+def _say_start() -> None:
+    """Prints the first line, in the seconds before PyTorch is loaded."""
     if not os.environ.get("LOCAL_RANK", "").strip("0"):  # not in other processes of a training
         hydra_cfg = HydraConfig.get()
         text = f"{hydra_cfg.job.config_name}: run directory {hydra_cfg.runtime.output_dir}"
         terminal(stderr=True).print(text, soft_wrap=True, highlight=False)
-    check_places(cfg)
 
 
 def run_task(cfg: DictConfig, conf_dir: Path) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -131,6 +130,7 @@ def run(
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("IVQA_ARTIFACTS", str(artifacts))
         monkeypatch.setattr(sys, "argv", [f"{command}.py", *overrides])
+        monkeypatch.setattr("ivqa.command_line._say_start", lambda: None)
         GlobalHydra.instance().clear()
         status = 0
         try:
@@ -138,9 +138,7 @@ def run(
         except SystemExit as stop:
             status = int(stop.code or 0)
         printed = capfd.readouterr()
-        # The line before PyTorch is loaded; tests/runs/test_entry.py tests it.
-        told = re.sub(rf"^{command}: run directory .*\n", "", printed.err, flags=re.MULTILINE)
-        return status, printed.out + told
+        return status, printed.out + printed.err
 
     return call
 

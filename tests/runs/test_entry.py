@@ -296,6 +296,7 @@ def test_an_error_of_the_user_is_one_sentence(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ivqa.command_line._say_start", lambda: None)
     monkeypatch.setenv("RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setattr("sys.argv", ["some.py"])
     shown = _message(error, capsys, tmp_path, monkeypatch)

@@ -52,7 +52,7 @@ def check_places(cfg: DictConfig) -> None:
     if key in ("image", "images"):  # whose models may need no data
         if not OmegaConf.is_missing(cfg, key):
             picture_files(str(cfg[key]), key)
-    elif root := OmegaConf.select(cfg, "data.root"):
+    elif (root := OmegaConf.select(cfg, "data.root")) and "://" not in str(root):
         check_root(Path(str(root)))
 
 
