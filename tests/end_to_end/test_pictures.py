@@ -293,6 +293,14 @@ def test_pictures_unlike_those_of_the_training_are_said(
         # Before the first question, and after the figures.
         assert printed.partition("at most 8 questions")[0].count(said.format("MLB")) == unlike
         assert ("by the image features" in (folder / "report.html").read_text()) == unlike
+    for images, unlike in ((photos, True), (scenes, False)):
+        command = ["model=mlb", f"ckpt={own}/checkpoints/best.ckpt", "callbacks=consistency"]
+        status, printed = run(
+            *("evaluate", f"images={images}", *data, *command, "max_questions=8"),
+            f"output_dir={tmp_path / 'consistency' / str(unlike)}",
+        )
+        assert status == 0, printed
+        assert printed.count(said.format("MLB")) == unlike
     asked = tmp_path / "asked"
     status, printed = run(
         *("evaluate", f"image={photos}", "answer=yes", *data, *TINY_MODEL, "num_questions=2"),
