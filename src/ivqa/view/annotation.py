@@ -53,13 +53,13 @@ class Item:
     weight: float | None = None
 
     def asks(self) -> list[str]:
-        """The questions about a belief; without a question of the data set one has no sense."""
+        """What is asked; without a question of the data set nothing can be compared with it."""
+        if self.id:
+            return ["score"]
         return [name for name in QUESTIONS if name != "same_fact" or self.reference]
 
     def is_complete(self, given: Mapping[str, Any]) -> bool:
         """Whether nothing is left to be said about the item."""
-        if self.id:
-            return "score" in given
         return given.get("relevant") == 0 or all(name in given for name in self.asks())
 
 
@@ -77,10 +77,6 @@ class Questionnaire:
     study: bool
     items: Sequence[Item]
     images: Mapping[int, str]
-
-    def fields(self) -> list[str]:
-        """What is said about an item, in figures."""
-        return ["score"] if self.study else list(QUESTIONS)
 
 
 def questionnaire_of(run: StoredRun) -> Questionnaire:
@@ -122,21 +118,17 @@ def changed(item: Item, given: Given, field: str, value: str) -> Given:
     Raises:
         UserError: The item has no such question, or the value is no answer to it.
     """
-    new = dict(given)
-    if item.id:
-        highest, known = HIGHEST_SCORE, field == "score"
-    else:
-        highest, known = 1, field in item.asks()
+    highest = HIGHEST_SCORE if item.id else 1
     if field == "right_answer" and _is_wrong(given):
         text = " ".join(value.split())[:_LONGEST]
         if text:
             return {**given, field: text}
         return {name: one for name, one in given.items() if name != field}
-    if not known or not value.isdecimal() or int(value) > highest:
+    if field not in item.asks() or not value.isdecimal() or int(value) > highest:
         raise UserError(f"'{field}={value[:40]}' is no answer to a question of this page.")
     if (given.get("relevant"), field in ("same_fact", "correct")) == (0, True):
         raise UserError("About a question that the image does not show, nothing else is asked.")
-    new[field] = int(value)
+    new: Given = {**given, field: int(value)}
     if new.get("relevant") == 0:
         new = {"relevant": 0}
     if not _is_wrong(new):
@@ -225,10 +217,12 @@ def agreement(page: Questionnaire, answers: Mapping[str, Mapping[int, Given]]) -
     """
     found = {}
     clusters = np.array([item.image for item in page.items])
-    for field in page.fields():
+    for field in ["score"] if page.study else QUESTIONS:
         ratings = np.full((len(answers), len(page.items)), np.nan)
         for row, own in enumerate(answers.values()):
             for at, given in own.items():
+                if field not in page.items[at].asks():
+                    continue
                 value = 0 if given.get("relevant") == 0 else given.get(field)
                 if isinstance(value, int):
                     ratings[row, at] = value
@@ -252,7 +246,9 @@ def exported(page: Questionnaire, answers: Mapping[str, Mapping[int, Given]]) ->
     value: Any
     if page.study:
         if len(people) > 1:
-            raise UserError("A study is exported person by person: evaluate.py reads one file each.")
+            raise UserError(
+                "A study is exported person by person: evaluate.py reads one file each."
+            )
         ((name, own),) = people.items()
         ratings = {page.items[at].id: given["score"] for at, given in own.items()}
         value = {"study": page.id, "person": name, "ratings": ratings}
@@ -287,6 +283,6 @@ def file_name(page: Questionnaire, name: str) -> str:
     """The name of an exported file, as annotate.html chooses it."""
     if not page.study:
         return "annotations.json"
-    return re.sub(r"[\W_]+", "-", name.lower()).strip("-")[:80] + ".json" if name else "ratings.json"
-
-
+    return (
+        re.sub(r"[\W_]+", "-", name.lower()).strip("-")[:80] + ".json" if name else "ratings.json"
+    )

@@ -96,7 +96,9 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
         missing = "There is nothing at this address."
-        return answer(request, error.status_code, missing if error.status_code == 404 else str(error.detail))
+        return answer(
+            request, error.status_code, missing if error.status_code == 404 else str(error.detail)
+        )
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
@@ -236,7 +238,9 @@ def _add_models(app: FastAPI, folder: Path, models: Models) -> None:
         return asked(picture)
 
     @app.post("/ask/question")
-    def question(picture: Annotated[str, Form()], question: Annotated[str, Form()] = "") -> Response:
+    def question(
+        picture: Annotated[str, Form()], question: Annotated[str, Form()] = ""
+    ) -> Response:
         models.ask(picture, question)
         return asked(picture)
 

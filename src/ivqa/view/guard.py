@@ -88,7 +88,9 @@ class Guard:
         """The cookie, and a page that opens the app: a redirect from a mail would not send it."""
         if not self._is_token(given):
             return _refused(401, "The token is wrong: open the link that ivqa view printed.")
-        page = '<!doctype html><title>ivqa view</title><meta http-equiv="refresh" content="0; url=/">'
+        page = (
+            '<!doctype html><title>ivqa view</title><meta http-equiv="refresh" content="0; url=/">'
+        )
         answer = HTMLResponse(page)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
         return answer

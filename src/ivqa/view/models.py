@@ -216,15 +216,15 @@ def checked_picture(name: str, file: IO[bytes]) -> Image.Image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
                 width, height = image.size
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+    except (UnidentifiedImageError, OSError) as error:
         kinds = ", ".join(_FORMATS)
         reason = reason_of(error)
         raise UserError(f"{name} is no picture ({reason}); choose a file of {kinds}") from None
+    except Image.DecompressionBombError:  # Pillow's own limit, which is higher
+        width = height = _MOST_PIXELS
     if width * height > _MOST_PIXELS:
-        raise UserError(
-            f"{name} has {width:,} x {height:,} pixels; choose one of at most "
-            f"{_MOST_PIXELS // 10**6} million"
-        )
+        most = f"{_MOST_PIXELS // 10**6} million"
+        raise UserError(f"{name} has too many pixels; choose a picture of at most {most}")
     file.seek(0)
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(file.read())
