@@ -26,8 +26,9 @@ ASKED = [
 def write_run(folder: Path, metrics: dict[str, float], config: dict[str, Any]) -> None:
     write_json(folder / "metrics.json", metrics)
     write_text(folder / "config.yaml", json.dumps({"output_dir": str(folder), **config}))
-    origin = {"command": f"python evaluate.py model={config['name']}", "model": config["name"],
-              "data": "toy data", "started": f"2026-01-0{config['seed']}T10:00:00+00:00"}  # fmt: skip
+    name = config["name"]
+    origin = {"command": f"python evaluate.py model={name}", "model": name,
+              "data": "toy data", "started": f"2026-01-0{config['seed']}T10:00:00"}  # fmt: skip
     write_json(folder / "provenance.json", origin)
 
 

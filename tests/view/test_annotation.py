@@ -188,7 +188,8 @@ def test_damaged_files_are_sentences(folder: Path, client: Any) -> None:
     good = page.read_text()
     data = '<script type="application/json" id="data">'
     for bad in ("", "<p>", data + "[]</script>", data + '{"items": [1], "images": {}}</script>',
-                data + '{"items": [], "images": 1}</script>', good.replace('"weight": 2.5', '"weight": "x"'),
+                data + '{"items": [], "images": 1}</script>',
+                good.replace('"weight": 2.5', '"weight": "x"'),
                 good.replace('"images": {"1"', '"images": {"8"')):  # fmt: skip
         page.write_text(bad)
         answer = client.get("/annotate?run=diagnosis")

@@ -132,4 +132,4 @@ def test_an_unknown_address_is_a_page(client: Any) -> None:
     assert (answer.status_code, "There is nothing at this address." in answer.text) == (404, True)
     message = client.get("/compare?run=diagnosis", headers={"hx-request": "true"})
     assert message.status_code == 400
-    assert message.text == ("<p>Choose two to 6 runs in the list of runs; 1 were chosen.</p>")
+    assert message.text == ("<p>Choose two to 6 runs in the list of runs, not 1.</p>")

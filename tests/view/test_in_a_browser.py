@@ -13,8 +13,9 @@ import pytest
 from browser import CHROMIUM, EXPORT, after, needs_chromium
 
 pytest.importorskip("fastapi", reason="needs the extra view")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+pytest.importorskip("playwright.sync_api", reason="needs playwright")
 import uvicorn
+from playwright.sync_api import sync_playwright
 
 from ivqa.view.app import create_app
 from ivqa.view.serve import Settings, listen
@@ -25,7 +26,7 @@ pytestmark = needs_chromium
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium of this machine; Playwright's own is never downloaded."""
-    with playwright.sync_playwright() as driver:
+    with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
         opened.close()
@@ -81,9 +82,7 @@ def test_beliefs_are_judged_by_keyboard_as_on_the_page_itself(
         before = page.locator("#item").get_attribute("hx-vals")
         with page.expect_response("**/annotate"):
             page.keyboard.press(key)
-        page.wait_for_function(
-            "text => document.querySelector('#item [role=status]').textContent === text", arg=shown
-        )
+        page.locator("#item [role=status]", has_text=shown).wait_for()
         assert page.locator("#item").get_attribute("hx-vals") == before
     page.get_by_label("What is the right answer?").fill("no")
     page.keyboard.press("Enter")
@@ -217,7 +216,8 @@ def test_axe_finds_nothing(
         page.evaluate(axe)
         seen = page.evaluate("""async () => {
             const { violations, passes } = await axe.run();
-            return { found: violations.map(one => [one.id, one.nodes[0].html]), passes: passes.length,
+            return { found: violations.map(one => [one.id, one.nodes[0].html]),
+                     passes: passes.length,
                      dark: matchMedia("(prefers-color-scheme: dark)").matches,
                      wide: document.documentElement.scrollWidth - innerWidth };
         }""")

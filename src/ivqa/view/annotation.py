@@ -197,7 +197,8 @@ class Answers:
             return {}
         with self._open() as opened:
             rows = opened.execute(
-                "SELECT person, name, item, given FROM answers WHERE page = ? ORDER BY person, item",
+                "SELECT person, name, item, given FROM answers WHERE page = ? "
+                "ORDER BY person, item",
                 (page.id,),
             ).fetchall()
         names: dict[str, str] = {}
@@ -246,9 +247,7 @@ def exported(page: Questionnaire, answers: Mapping[str, Mapping[int, Given]]) ->
     value: Any
     if page.study:
         if len(people) > 1:
-            raise UserError(
-                "A study is exported person by person: evaluate.py reads one file each."
-            )
+            raise UserError("A study is exported person by person: evaluate.py reads their files.")
         ((name, own),) = people.items()
         ratings = {page.items[at].id: given["score"] for at, given in own.items()}
         value = {"study": page.id, "person": name, "ratings": ratings}
@@ -283,6 +282,4 @@ def file_name(page: Questionnaire, name: str) -> str:
     """The name of an exported file, as annotate.html chooses it."""
     if not page.study:
         return "annotations.json"
-    return (
-        re.sub(r"[\W_]+", "-", name.lower()).strip("-")[:80] + ".json" if name else "ratings.json"
-    )
+    return (re.sub(r"[\W_]+", "-", name.lower()).strip("-") or "ratings") + ".json"

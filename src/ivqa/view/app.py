@@ -147,7 +147,7 @@ def _add_runs(app: FastAPI, folder: Path) -> None:
         names = list(dict.fromkeys(run))
         if not 2 <= len(names) <= _MOST_COMPARED:
             raise UserError(
-                f"Choose two to {_MOST_COMPARED} runs in the list of runs; {len(names)} were chosen."
+                f"Choose two to {_MOST_COMPARED} runs in the list of runs, not {len(names)}."
             )
         chosen = [run_of(folder, name) for name in names]
         return _page(
