@@ -92,6 +92,7 @@ def test_a_changed_judgement_forgets_what_followed_from_it(client: Any) -> None:
     assert 'value="blue"' in text
     text = _give(client, "Anna", (0, "correct", 1))
     assert "right answer" not in text
+    assert "blue" not in client.get("/annotate/export?run=diagnosis").text
     text = _give(client, "Anna", (0, "relevant", 0))
     assert _shown(text) == "2 of 3, 1 judged"
     refused = {"run": "diagnosis", "person": "Anna", "at": 0, "field": "correct", "value": "1"}

@@ -27,7 +27,7 @@ from ivqa.view.annotation import (
     questionnaire_of,
 )
 from ivqa.view.guard import Guard
-from ivqa.view.models import Kind, Models, sources
+from ivqa.view.models import Kind, Models, numbers, sources
 from ivqa.view.runs import (
     ANNOTATE,
     StoredRun,
@@ -69,7 +69,9 @@ def create_app(settings: Settings, *, token: str, port: int) -> FastAPI:
 @cache
 def _environment() -> Environment:
     loader = ChoiceLoader([PackageLoader("ivqa.view"), PackageLoader("ivqa.report")])
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.globals["numbers"] = numbers
+    return environment
 
 
 def _page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -4,7 +4,7 @@ import tempfile
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,15 @@ class AskedPicture:
         """The answers that cannot all be true, by what has been asked so far."""
         return contradictions([(question, one.answer) for question, one in self.given])
 
+    def clashes(self, row: int) -> list[str]:
+        """What an answer contradicts, in words: "contradicts 3, 5 and 7"."""
+        return [
+            ("contradicts " if one.certain else "hardly fits ")
+            + numbers([member for member in one.members if member != row])
+            for one in self.contradictions()
+            if row in one.members
+        ]
+
 
 class Models:
     """The models of the app, one of each kind, and the pictures that they see.
@@ -108,6 +117,7 @@ class Models:
         self.slots: dict[Kind, Slot] = {}
         self.pictures: OrderedDict[str, AskedPicture] = OrderedDict()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="models")
+        self._comparing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="comparing")
         self._one_at_a_time = Lock()  # a model computes for one request
 
     def load(self, kind: Kind, source: str, runs: Mapping[str, StoredRun]) -> None:
@@ -186,7 +196,7 @@ class Models:
         """Begins to compare a picture with the training pictures of a model."""
         if source not in picture.unlike:
             pictures = NumberedPictures({0: picture.picture})
-            future = self._thread.submit(unlike_training, model.model, pictures, [0])
+            future = self._comparing.submit(unlike_training, model.model, pictures, [0])
             picture.unlike[source] = future
 
 
@@ -203,6 +213,16 @@ def sources(kind: Kind, runs: Mapping[str, StoredRun]) -> dict[str, list[str]]:
         "models of conf/model": answering if kind == "answers" else others,
         "runs of the folder": stored,
     }
+
+
+def numbers(rows: Sequence[int]) -> str:
+    """Rows as people count them.
+
+    >>> numbers([2]), numbers([2, 4, 6])
+    ('3', '3, 5 and 7')
+    """
+    *first, last = [str(row + 1) for row in rows]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def checked_picture(name: str, file: IO[bytes]) -> Image.Image:

@@ -157,7 +157,7 @@ def served_file(folder: Path, path: str) -> Path | None:
         inside = file.is_relative_to(root) and file.is_file()
     except (OSError, ValueError):  # a name that is too long, a zero byte
         return None
-    if not inside or file.suffix not in _SERVED or Path(path).suffix not in _SERVED:
+    if not inside or file.suffix not in _SERVED:
         return None
     parts = file.relative_to(root).parts
     return None if any(part.startswith(".") for part in parts) else file

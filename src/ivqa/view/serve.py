@@ -117,7 +117,9 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
         raise UserError(f"ivqa view needs {', '.join(absent)}: pip install 'ivqa[view]'")
     port = listening.getsockname()[1]
     token = "" if settings.is_loopback else secrets.token_urlsafe(32)
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    # All addresses of the machine: other machines know it by its name.
+    host = socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host
+    name = f"[{host}]" if ":" in host else host
     link = f"http://{name}:{port}/" + (f"?token={token}" if token else "")
     console = terminal()
     console.print(f"runs of {Path(settings.folder).resolve()}", soft_wrap=True, highlight=False)
@@ -130,5 +132,6 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     from ivqa.view.app import create_app  # imports PyTorch
 
     app = create_app(settings, token=token, port=port)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    # A page looks every few seconds: a connection that ends in between would break its request.
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_keep_alive=75)
     uvicorn.Server(config).run(sockets=[listening])
