@@ -95,7 +95,7 @@ def questionnaire_of(run: StoredRun) -> Questionnaire:
 def _read(file: Path, written: int) -> Questionnaire:
     del written
     found = _DATA.search(read_text(file))
-    data = parse_json(found[1].encode(), file) if found else None
+    data: Any = parse_json(found[1].encode(), file) if found else None
     try:
         # As JSON: a strict validation of Python values wants objects of the class.
         items = TypeAdapter(list[Item]).validate_json(json.dumps(data["items"]), strict=True)

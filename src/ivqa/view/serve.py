@@ -73,7 +73,7 @@ def settings_of(arguments: Sequence[str]) -> Settings:
     """
     given: dict[str, Any] = {"artifacts": os.environ.get("IVQA_ARTIFACTS", "artifacts")}
     faults = []
-    known = {field.name: field.type for field in fields(Settings)}
+    known: dict[str, Any] = {field.name: field.type for field in fields(Settings)}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if key in known and equals:
