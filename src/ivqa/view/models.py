@@ -95,14 +95,17 @@ class AskedPicture:
         """The answers that cannot all be true, by what has been asked so far."""
         return contradictions([(question, one.answer) for question, one in self.given])
 
-    def clashes(self, row: int) -> list[str]:
-        """What an answer contradicts, in words: "contradicts 3, 5 and 7"."""
-        return [
-            ("contradicts " if one.certain else "hardly fits ")
-            + numbers([member for member in one.members if member != row])
-            for one in self.contradictions()
-            if row in one.members
-        ]
+    def clashes(self, row: int) -> str:
+        """What an answer contradicts, in words: "contradicts 3, 5 and 7"; "" if nothing."""
+        rows: dict[bool, set[int]] = {True: set(), False: set()}
+        for one in self.contradictions():
+            if row in one.members:
+                rows[one.certain].update(set(one.members) - {row})
+        rows[False] -= rows[True]
+        words = {True: "contradicts", False: "hardly fits"}
+        return "; ".join(
+            f"{words[certain]} {numbers(sorted(found))}" for certain, found in rows.items() if found
+        )
 
 
 class Models:
