@@ -198,9 +198,11 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
 def typed_by(beliefs: Sequence[Belief]) -> str:
     """Says who typed beliefs, and how many if not all: "typed by: proxy, 86 of 9,024"."""
     by = sorted({str(belief.type_by) for belief in beliefs if belief.type_by})
+    if not by:
+        return "Types are unknown: nobody has judged the beliefs."
     typed = sum(belief.type is not None for belief in beliefs)
     some = f", {typed:,} of {len(beliefs):,}" if 0 < typed < len(beliefs) else ""
-    return f"typed by: {' and '.join(by) or 'nobody'}{some}"
+    return f"typed by: {' and '.join(by)}{some}"
 
 
 def _share(metrics: Mapping[str, float], kind: str) -> str:
