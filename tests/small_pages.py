@@ -101,12 +101,12 @@ def _references(split: VQASplit) -> dict[tuple[int, str], list[str]]:
 
 
 def _beliefs(model: Model, split: VQASplit) -> BeliefPageModel:
-    """The answers to the questions of each image and of the three images after it."""
+    """The answers to the questions of each image and of the seven images after it."""
     images = np.unique(split.image_ids).tolist()
     found = {
         (image, split.questions[row])
         for at, image in enumerate(images)
-        for near in (images * 2)[at : at + 4]
+        for near in (images * 2)[at : at + 8]
         for row in np.flatnonzero(split.image_ids == near)
     }
     beliefs = [
@@ -174,9 +174,9 @@ def _contact_sheets(benchmark: Path, ask: Path, beliefs: Sequence[Belief], split
     assert split.images is not None
     verdicts = ("consistent", "other answer", "false premise", "not understood")
     items, cards = [], []
-    for at, belief in enumerate(beliefs[:12]):
+    for at, belief in enumerate(beliefs[::24][:12]):
         picture = split.images.path(belief.image_id)
-        texts = [one.question for one in beliefs[at : at + 5]]
+        texts = [one.question for one in beliefs[24 * at :][:5]]
         judged = [
             GeneratedQuestion(text, -1, verdicts[(at + n) % 4]) for n, text in enumerate(texts)
         ]
