@@ -1,6 +1,6 @@
 """Builds the wheel of the last commit and uses it outside the clone, in a bare environment.
 
-    python tests/wheel.py [PYTHON ...] [--constraint FILE]
+    python tests/wheel.py [PYTHON ...]
 
 PYTHON: the interpreters to try, such as python3.12; by default the one that runs this. Each gets a
 new environment of up to 8 GB, which is deleted again. The exit status is that of the first step
@@ -46,11 +46,11 @@ def build(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def check(python: str, wheel: Path, options: list[str], folder: Path) -> None:
+def check(python: str, wheel: Path, folder: Path) -> None:
     """Installs the wheel in a new environment and runs its commands there."""
     _run([python, "-m", "venv", str(folder / "bare")], folder)
     programs = folder / "bare" / "bin"
-    _run([str(programs / "pip"), "install", "--quiet", *options, str(wheel)], folder)
+    _run([str(programs / "pip"), "install", "--quiet", str(wheel)], folder)
     _run([str(programs / "ivqa"), "evaluate", "--help"], folder)
     _run([str(programs / "python"), "-c", DRAW], folder)
     _run([str(programs / "ivqa"), *DIAGNOSE, "output_dir=run"], folder)
@@ -64,14 +64,12 @@ def main() -> None:
     """Runs the steps for each interpreter."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", nargs="*", default=[sys.executable])
-    parser.add_argument("--constraint", type=Path, help="of pip: versions of other packages")
-    given = parser.parse_args()
-    options = ["--constraint", str(given.constraint.resolve())] if given.constraint else []
+    interpreters = parser.parse_args().python
     with tempfile.TemporaryDirectory() as scratch:
         wheel = build(Path(scratch))
-        for python in given.python:
+        for python in interpreters:
             with tempfile.TemporaryDirectory() as folder:
-                check(python, wheel, options, Path(folder))
+                check(python, wheel, Path(folder))
 
 
 if __name__ == "__main__":
