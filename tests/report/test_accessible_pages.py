@@ -16,17 +16,18 @@ TEMPLATES = Path(base.__file__).parents[1] / "templates"
 PARTS = {"bar.html.j2", "page.css.j2"}
 
 
-def test_every_template_is_among_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], set[str]]:
+    """The pages, and the templates that they come from."""
     rendered, render = set(), base.render
 
     def noted(template: str, **values: Any) -> str:
         rendered.add(template)
         return render(template, **values)
 
-    monkeypatch.setattr(base, "render", noted)
-    pages = write_pages(tmp_path)
-    assert all(page.is_file() for page in pages)
-    assert rendered == {file.name for file in TEMPLATES.iterdir()} - PARTS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "render", noted)
+        return write_pages(tmp_path_factory.mktemp("pages")), rendered
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +37,42 @@ def chromium() -> Iterator[Any]:
         yield opened
 
 
+def test_every_template_is_among_the_pages(written: tuple[list[Path], set[str]]) -> None:
+    pages, rendered = written
+    assert all(page.is_file() for page in pages)
+    assert rendered == {file.name for file in TEMPLATES.iterdir()} - PARTS
+
+
 @needs_chromium
 @pytest.mark.slow
-def test_no_page_has_a_fault(chromium: Any, tmp_path: Path) -> None:
-    pages = write_pages(tmp_path)
-    assert [fault for page in pages for fault in look_at(chromium, page)] == []
-    for page in pages:
-        shots = [f"{page.stem}_{width}_{scheme}.png" for width, scheme in SCREENS]
-        widths = [Image.open(tmp_path / name).width for name in shots]
-        assert widths == [width for width, _ in SCREENS]
-        light, dark = (Image.open(tmp_path / name).getpixel((1, 1)) for name in shots[:2])
+def test_no_page_has_a_fault(chromium: Any, written: tuple[list[Path], set[str]]) -> None:
+    assert [fault for page in written[0] for fault in look_at(chromium, page)] == []
+    for page in written[0]:
+        shots = [page.with_name(f"{page.stem}_{width}_{scheme}.png") for width, scheme in SCREENS]
+        assert [Image.open(shot).width for shot in shots] == [width for width, _ in SCREENS]
+        light, dark = (Image.open(shot).getpixel((1, 1)) for shot in shots[:2])
         assert sum(light[:3]) > 600 > 150 > sum(dark[:3])
-        assert Image.open(tmp_path / f"{page.stem}_print.png").width == 794
+        assert Image.open(page.with_name(f"{page.stem}_print.png")).width == 794
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_a_contradiction_shows_its_picture_once(
+    chromium: Any, written: tuple[list[Path], set[str]]
+) -> None:
+    tab = chromium.new_page()
+    for page, texts in ((written[0][0], "p"), (written[0][5], ".clash")):
+        assert page.stem in ("report", "consistency")
+        tab.goto(page.as_uri())
+        found = tab.evaluate(
+            "texts => [...document.querySelectorAll('.clash:has(img), article:has(.clash)')]"
+            ".map(e => [e.querySelectorAll('img').length, e.querySelectorAll(texts).length])",
+            texts,
+        )
+        assert found
+        assert all(pictures == 1 and number >= 1 for pictures, number in found)
+        assert max(number for _, number in found) > 1
+    tab.close()
 
 
 WHOLE = """<!doctype html><html lang="en"><title>Page</title><main><h1>Heading</h1>
