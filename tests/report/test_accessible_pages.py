@@ -75,6 +75,7 @@ def test_a_contradiction_shows_its_picture_once(
     tab.close()
 
 
+CELL = '<table><tr><td style="max-width: 2em; overflow-wrap: anywhere">0.123456</td></tr></table>'
 WHOLE = """<!doctype html><html lang="en"><title>Page</title><main><h1>Heading</h1>
 <label>Name <input></label> <input placeholder="words" aria-label="Search">
 <p>These things are there. Things are not.</p></main></html>"""
@@ -92,6 +93,7 @@ WHOLE = """<!doctype html><html lang="en"><title>Page</title><main><h1>Heading</
         ("<p>", '<p style="width: 2000px">', ["scrolls sideways"]),
         ("<p>", '<p style="width: 5em; overflow: hidden; white-space: nowrap">', ["cut text"]),
         ("there. Things", "there, there", ["repeated word"]),
+        ("<p>", f"{CELL}<p>", ["broken word"]),
         ("<p>", '<img src="absent.png" alt="It"><p>', ["no picture"]),
         ("<p>", "<script>absent()</script><p>", ["script"]),
     ],
