@@ -4,13 +4,16 @@ VENV   := .venv
 READY  := $(VENV)/.installed
 RUN    := $(VENV)/bin/python
 
-.PHONY: demo test test-processors lower-bounds mutate faults lint slow release benchmarks results docs gallery docs-check clean
+.PHONY: demo test tests test-processors lower-bounds wheel mutate faults lint slow pages release notes benchmarks \
+	results docs gallery docs-check clean
 
 demo: $(READY)
 	$(RUN) diagnose.py vqa=mlb
 
+test: lint tests
+
 # A process a core: small models train hardly faster with more threads.
-test: lint
+tests: $(READY)
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n logical --maxprocesses 4 --dist worksteal
 
 # The learning tests and the tests that compare rounding, under each instruction set of the machine.
@@ -21,6 +24,10 @@ test-processors: $(READY)
 # Installs the lowest versions that pyproject.toml allows, imports all of ivqa and runs quick tests.
 lower-bounds: $(READY)
 	$(RUN) tests/lower_bounds.py
+
+# Builds the wheel and uses it in a bare environment of each of PYTHONS: python3.12 python3.13.
+wheel: $(READY)
+	$(RUN) tests/wheel.py $(or $(PYTHONS),$(PYTHON))
 
 # Small faults in the scoring modules that the tests must find. Not in CI.
 # ONLY: pattern of modules, 'metrics.*'. SAMPLE: mutants a module, 0 for all. SURVIVORS=1: those.
@@ -40,11 +47,20 @@ release: $(READY)
 slow: $(READY)
 	$(RUN) -m pytest -m slow
 
+# All pages in Chromium: screenshots in outputs/pages/index.html, and faults that it can see.
+pages: $(READY)
+	$(RUN) tests/pages.py
+
 lint: $(READY)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
+
+# The notes of a release: its section of CHANGELOG.md. VERSION: 0.1.0
+notes:
+	@awk '/^## / {on = $$2 == "$(VERSION)"; found += on; next} on; END {exit !found}' CHANGELOG.md || \
+		{ echo "error: CHANGELOG.md has no section $(VERSION)" >&2; exit 1; }
 
 benchmarks: $(READY)
 	$(RUN) -m benchmarks

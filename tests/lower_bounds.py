@@ -19,7 +19,7 @@ from packaging.version import Version
 
 PROJECT = Path(__file__).parents[1]
 # Groups of pyproject.toml whose packages ivqa itself imports; the others are tools.
-EXTRAS = ("photos", "served", "lora", "sweeps", "smolvlm", "datasets", "trackers", "excel")
+EXTRAS = ("photos", "served", "lora", "sweeps", "smolvlm", "datasets", "trackers", "excel", "view")
 TOOLS = ("pytest", "hypothesis")
 TESTS = (
     "tests/data", "tests/text", "tests/metrics", "tests/lasso", "tests/encoders", "tests/report",

@@ -236,7 +236,7 @@ def diagnose(
     return Diagnosis(described(name, beliefs, pictures, None, note))
 
 
-def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
+def load(source: str | Path, *, train: bool = True, **overrides: Any) -> LoadedGenerator:
     """Loads a question generator.
 
     The configuration is composed by Hydra from the config.yaml of the run. The data of the run
@@ -247,6 +247,7 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
         source: A run directory of train.py, evaluate.py or diagnose.py; a checkpoint; or the name
             of a generator in conf/model, such as "ivqa_vae", for which the released weights are
             used where they fit.
+        train: Whether a model that is not trained is trained; else it is an error.
         **overrides: Values by key, as on the command line: artifacts="store", or
             **{"data.root": "folder"}.
 
@@ -260,15 +261,16 @@ def load(source: str | Path, **overrides: Any) -> LoadedGenerator:
         check_gives_probabilities(cfg.model)
         context = open_for_pictures(cfg, [*source_of(cfg.model).splits], lambda one: [one])
         check_reads_images(context)
-        return LoadedGenerator(obtain_picture_model(context))
+        return LoadedGenerator(obtain_picture_model(context, train=train))
 
 
-def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
+def load_vqa(source: str | Path, *, train: bool = True, **overrides: Any) -> LoadedAnswerer:
     """Loads a VQA model.
 
     Args:
         source: A run directory, a checkpoint, or the name of a VQA model in conf/model, such as
             "mlb"; a run of diagnose.py gives the model that was diagnosed.
+        train: As for `load`.
         **overrides: Values by key, as for `load`: **{"model.path": "folder"} for a model of
             transformers.
 
@@ -290,7 +292,7 @@ def load_vqa(source: str | Path, **overrides: Any) -> LoadedAnswerer:
 
         splits = [*source_of(model).splits]
         context = open_for_pictures(cfg, splits, lambda one: [asked(one)])
-        return LoadedAnswerer(obtain_picture_model(asked(context)))
+        return LoadedAnswerer(obtain_picture_model(asked(context), train=train))
 
 
 def _texts(questions: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The command `ivqa`: `ivqa train model=mlb`, and the same for evaluate, diagnose and doctor."""
+"""The command `ivqa`: `ivqa train model=mlb`, and the same for evaluate, diagnose, doctor, view."""
 
 import os
 import signal
@@ -20,8 +20,15 @@ def main() -> None:
         if hasattr(signal, "SIGPIPE"):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # doctor | head ends without a message
         sys.exit(doctor(sys.argv[1:]))
+    if command == "view":
+        from ivqa.view.serve import main as view
+
+        sys.exit(view(sys.argv[2:]))
     if command in COMMANDS:
         os.environ[_COMMAND] = sys.argv.pop(1)
     elif (command := os.environ.get(_COMMAND, "")) not in COMMANDS:
-        sys.exit("usage: ivqa train|evaluate|diagnose [KEY=VALUE ...], or ivqa doctor [DATA_ROOT]")
+        sys.exit(
+            "usage: ivqa train|evaluate|diagnose [KEY=VALUE ...], ivqa doctor [DATA_ROOT], "
+            "or ivqa view [FOLDER]"
+        )
     entry_point(conf_dir(), command)

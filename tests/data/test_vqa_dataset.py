@@ -55,6 +55,22 @@ def test_the_error_for_an_unknown_split_lists_those_in_the_root(roots: Any):
     assert str(error.value).endswith("splits there: train, val2014")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "split", "tried"),
+    [
+        ("quiz_{split}.csv", "val", ["quiz_val.csv"]),
+        ("{split}/all.parquet", "val", ["val/all.parquet"]),
+        ("quiz", "val", ["quiz.json", "quiz.json.gz", "quiz.zip"]),
+        ("v1.0_{split}", "val", ["v1.0_val.json", "v1.0_val.json.gz", "v1.0_val.zip"]),
+        ("quiz_v1.0", "val", ["quiz_v1.0.json", "quiz_v1.0.json.gz", "quiz_v1.0.zip"]),
+        ("{split}", "val.new", ["val.new.json", "val.new.json.gz", "val.new.zip"]),
+        ("{split}", "val.json", ["val.json"]),
+    ],
+)  # fmt: skip
+def test_a_pattern_with_an_ending_names_one_file(pattern: str, split: str, tried: list[str]):
+    assert FilePatterns(question_file=pattern).candidates(split)["questions"] == tried
+
+
 def test_the_constructor_writes_nothing(tmp_path: Path):
     VQADataset(tmp_path / "none")
     ScenesDataset(tmp_path / "cache")

@@ -72,6 +72,31 @@ def overlap(main, basic):
 """,
     "shared_words/conf/ranker/shared_words.yaml": "_target_: shared_words.SharedWords\n",
     "shared_words/conf/reward/short.yaml": "short: {_target_: shared_words.Short}\n",
+    "shared_words/quiz.py": """
+import csv
+
+from ivqa.data.batches.columns import Entry
+
+
+class Quiz:
+    def __call__(self, path, split, problems):
+        with path.open(newline="") as file:
+            for number, row in enumerate(csv.DictReader(file)):
+                answers = row["answers"].split("|")
+                yield Entry(row["picture"], number, int(row["picture"]), row["question"], answers)
+""",
+    "shared_words/conf/data/quiz.yaml": """
+_target_: ivqa.data.PublishedDataset
+reader: {_target_: shared_words.quiz.Quiz}
+root: ???
+train: train
+val: val
+test: null
+files:
+  _target_: ivqa.data.FilePatterns
+  question_file: quiz_{split}.csv
+  image_pattern: null
+""",
 }
 
 
@@ -152,6 +177,29 @@ def test_the_choices_of_a_plug_in_are_those_of_a_command(run: Run, here: Path) -
         "there is no ranker=shared_wrds; did you mean shared_words"
         in (run("evaluate", "task=rank", "ranker=shared_wrds")[1])
     )
+
+
+def test_a_reader_of_csv_files_is_a_class_and_a_yaml(run: Run, here: Path, tmp_path: Path) -> None:
+    rows = ["picture,question,answers", '7,"Red, or not?",yes|yes|no', "8,What is it?,cat|dog|cat"]
+    (tmp_path / "quiz_val.csv").write_text("\n".join(rows))
+    answers = [{"question_id": 0, "answer": "yes"}, {"question_id": 1, "answer": "dog"}]
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    files = [f"predictions={tmp_path / 'answers.json'}", f"data.root={tmp_path}"]
+    words = ["evaluate", *files, "data=quiz", "split=val", "data.train=null"]
+    status, printed = run(*words, f"output_dir={tmp_path / 'run'}")
+    assert status == 0, printed
+    found = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert found["vqa/accuracy"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+
+    (tmp_path / "quiz_val.csv").rename(tmp_path / "quiz_dev.csv")
+    status, printed = run(*words)
+    missing = f"none of quiz_val.csv exists in {tmp_path}; splits there: dev"
+    assert status == 1
+    assert missing in " ".join(printed.split())
+    (tmp_path / "quiz_val.csv").mkdir()
+    status, printed = run(*words)
+    assert status == 1
+    assert f"{tmp_path / 'quiz_val.csv'} is a folder; give a file" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize("attack", ["shared_words.touch", "shared_words.os.mkdir"])

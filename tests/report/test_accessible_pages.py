@@ -1,123 +1,107 @@
-"""All pages under axe-core, in light and dark, on a wide and a narrow screen."""
+"""All pages on wide and narrow screens, in light, dark and print: `make pages` as a test."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from importlib.resources import files
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from browser import after, needs_chromium
-from ivqa.consistency import ImageConsistency
-from ivqa.consistency.records import JudgedAnswer
-from ivqa.data import VQASplit
-from ivqa.data.images import ImageFiles
-from ivqa.diagnosis import Belief, Reasons
-from ivqa.generators.evaluation import AskedPair, GeneratedQuestion
-from ivqa.logic import Contradiction
-from ivqa.report.belief_words import BeliefPageModel
-from ivqa.report.contact_sheet import write_contact_sheet
-from ivqa.report.pages.annotation_page import ToAnnotate, write_annotation_page, write_study_page
-from ivqa.report.pages.belief_page import write_belief_page
-from ivqa.report.pages.consistency_page import write_consistency_page
-from ivqa.report.pages.noise_page import write_noise_page
-from ivqa.report.tables import write_table
-from ivqa.robustness.records import NoiseRecords
+from browser import needs_chromium
+from ivqa.report.pages import base
+from pages import SCREENS, browser, look_at
+from small_pages import write_pages
 
-pytestmark = needs_chromium
-
-KINDS = ("rephrase", "complementary", "adversarial", "irrelevant", None)
+TEMPLATES = Path(base.__file__).parents[1] / "templates"
+PARTS = {"bar.html.j2", "page.css.j2"}
 
 
-def _split(folder: Path) -> VQASplit:
-    file = folder / "1.png"
-    Image.new("RGB", (60, 40), "teal").save(file)
-    ids = np.arange(1, 5)
-    return VQASplit("val", ids, ids, ["Is it red?"] * 4, [["yes"] * 10] * 4, ["yes"] * 4,
-                    ["yes/no"] * 4, ["is it"] * 4, images=ImageFiles(ids, [file] * 4))  # fmt: skip
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], set[str]]:
+    """The pages, and the templates that they come from."""
+    rendered, render = set(), base.render
+
+    def noted(template: str, **values: Any) -> str:
+        rendered.add(template)
+        return render(template, **values)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "render", noted)
+        return write_pages(tmp_path_factory.mktemp("pages")), rendered
 
 
-def _belief_page(page: Path, split: VQASplit) -> None:
-    beliefs = [
-        Belief(1, "yes", f"Is {'very ' * (n % 3)}it {n}?", n / 200, -3.0, 0.9, "rl", kind, "oracle")  # type: ignore[arg-type]
-        for n, kind in enumerate(KINDS * 40)
-    ]
-    beliefs[2] = replace(beliefs[2], suspect=True, contradicts=(1,))
-    shares = {f"beliefs/{kind}": 0.25 for kind in (*KINDS[:4], "correct", "suspects")}
-    noise = {f"robustness/partition_{level}/accuracy": 0.5 for level in range(3)}
-    reasons = {3: Reasons((0.9, 0.5, 0.1), (0.1, 0.6, 0.3, 0.0))}
-    models = [BeliefPageModel(name, beliefs, shares | noise, reasons) for name in ("A", "B")]
-    curves = {"goal": [(1, 0.5), (2, 0.7)]}
-    write_belief_page(page, "Beliefs", models, split, {(1, "yes"): ["Is it?"]}, curves)
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    pytest.importorskip("playwright", reason="needs playwright")
+    with browser() as opened:
+        yield opened
 
 
-def _untyped_page(page: Path, split: VQASplit) -> None:
-    belief = Belief(1, "yes", "Is it?", 0.5, -3.0, 0.9, "plain_english", suspect=False)
-    write_belief_page(page, "Beliefs", [BeliefPageModel("A", [belief], {})], split, {}, {})
+def test_every_template_is_among_the_pages(written: tuple[list[Path], set[str]]) -> None:
+    pages, rendered = written
+    assert all(page.is_file() for page in pages)
+    assert rendered == {file.name for file in TEMPLATES.iterdir()} - PARTS
 
 
-def _annotation_page(page: Path, split: VQASplit) -> None:
-    write_annotation_page(page, "Judge", [ToAnnotate(1, "yes", "Is it?", "Is it red?")], split)
+@needs_chromium
+@pytest.mark.slow
+def test_no_page_has_a_fault(chromium: Any, written: tuple[list[Path], set[str]]) -> None:
+    assert [fault for page in written[0] for fault in look_at(chromium, page)] == []
+    for page in written[0]:
+        shots = [page.with_name(f"{page.stem}_{width}_{scheme}.png") for width, scheme in SCREENS]
+        assert [Image.open(shot).width for shot in shots] == [width for width, _ in SCREENS]
+        light, dark = (Image.open(shot).getpixel((1, 1)) for shot in shots[:2])
+        assert sum(light[:3]) > 600 > 150 > sum(dark[:3])
+        assert Image.open(page.with_name(f"{page.stem}_print.png")).width == 794
 
 
-def _study_page(page: Path, split: VQASplit) -> None:
-    write_study_page(page, "study", [("a", ToAnnotate(1, "yes", "Is it?"))], split)
+@needs_chromium
+@pytest.mark.slow
+def test_a_contradiction_shows_its_picture_once(
+    chromium: Any, written: tuple[list[Path], set[str]]
+) -> None:
+    tab = chromium.new_page()
+    for page, texts in ((written[0][0], "p"), (written[0][5], ".clash")):
+        assert page.stem in ("report", "consistency")
+        tab.goto(page.as_uri())
+        found = tab.evaluate(
+            "texts => [...document.querySelectorAll('.clash:has(img), article:has(.clash)')]"
+            ".map(e => [e.querySelectorAll('img').length, e.querySelectorAll(texts).length])",
+            texts,
+        )
+        assert found
+        assert all(pictures == 1 and number >= 1 for pictures, number in found)
+        assert max(number for _, number in found) > 1
+    tab.close()
 
 
-def _consistency_page(page: Path, split: VQASplit) -> None:
-    found = {"suspects": 0.1, "questions": 2, "asked": 2, "unclear": 1, "implied": 2}
-    for name in ("rate", "exclusion/rate", "errors_at_least", "error_estimate"):
-        found |= {name: 0.5, f"{name}_low": 0.25, f"{name}_high": 0.75}
-    metrics = {f"consistency/{name}": float(value) for name, value in found.items()}
-    metrics["consistency/exclusion/implied"] = 2.0
-    answers = [JudgedAnswer(1, "Is it?", answer, 0.9, 1, 0.4, True) for answer in ("yes", "no")]
-    image = ImageConsistency(1, answers, [Contradiction((0, 1), "exclusion", True)], 1)
-    write_consistency_page(page, "Answers", "A", [image], metrics, split)
+CELL = '<table><tr><td style="max-width: 2em; overflow-wrap: anywhere">0.123456</td></tr></table>'
+WHOLE = """<!doctype html><html lang="en"><title>Page</title><main><h1>Heading</h1>
+<label>Name <input></label> <input placeholder="words" aria-label="Search">
+<p>These things are there. Things are not.</p></main></html>"""
 
 
-def _noise_page(page: Path, split: VQASplit) -> None:
-    questions = [split.questions, [f"{text} Is it old?" for text in split.questions]]
-    records = NoiseRecords.scored(split, [["yes"] * 4, ["no"] * 4], questions)
-    write_noise_page(page, "Noise", [("A", records), ("B", records)], split)
-
-
-def _contact_sheet(page: Path, split: VQASplit) -> None:
-    verdicts = ("consistent", "other answer", "false premise", "not understood")
-    asked = [GeneratedQuestion("Is it?", -1.0, verdict) for verdict in verdicts]
-    file = split.images.path(1)  # type: ignore[union-attr]
-    items = [AskedPair(file, "yes", "yes/no", "Is it?", one, asked) for one in asked]
-    write_contact_sheet(page, items, "Questions", "four", {"cider": 1.0})
-
-
-def _table(page: Path, split: VQASplit) -> None:
-    rows = [{"setting": "lambda=1", "value": 1.0}, {"setting": "lambda=2"}]
-    write_table(page.parent, rows, "2 runs", page.stem, [[page.parent / "0"], []])
-
-
-WRITERS = [_belief_page, _untyped_page, _annotation_page, _study_page, _consistency_page,
-           _noise_page, _contact_sheet, _table]  # fmt: skip
-DARK = "--blink-settings=preferredColorScheme=0"
-
-
-@pytest.mark.parametrize("flags", [["--window-size=1300,900"], ["--window-size=400,900", DARK]])
-@pytest.mark.parametrize("write", WRITERS)
-def test_axe_finds_nothing(
-    write: Callable[[Path, VQASplit], None], flags: list[str], tmp_path: Path
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after", "faults"),
+    [
+        ("", "", []),
+        (' aria-label="Search"', "", ["no label"]),  # axe takes the placeholder for a name
+        ("label>", "p>", ["label", "no label"]),
+        ("<p>", '<p style="color: #aaa">', ["color-contrast"]),
+        ("<p>", '<p style="width: 2000px">', ["scrolls sideways"]),
+        ("<p>", '<p style="width: 5em; overflow: hidden; white-space: nowrap">', ["cut text"]),
+        ("there. Things", "there, there", ["repeated word"]),
+        ("<p>", f"{CELL}<p>", ["broken word"]),
+        ("<p>", '<img src="absent.png" alt="It"><p>', ["no picture"]),
+        ("<p>", "<script>absent()</script><p>", ["script"]),
+    ],
+)
+def test_each_fault_is_found(
+    chromium: Any, tmp_path: Path, before: str, after: str, faults: list[str]
 ) -> None:
     page = tmp_path / "page.html"
-    write(page, _split(tmp_path))
-    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
-    script = """
-        const { violations, passes } = await axe.run();
-        const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-        const found = violations.map(one => [one.id, one.nodes[0].html]);
-        return { dark, checked: passes.length, found,
-                 wide: document.documentElement.scrollWidth - innerWidth };
-    """
-    seen = after(page, axe + script, *flags)
-    assert seen["found"] == []
-    assert seen["checked"] > 10  # type: ignore[operator]
-    assert seen["dark"] == (DARK in flags)
-    assert seen["wide"] <= 0  # type: ignore[operator]  # nothing scrolls sideways
+    page.write_text(WHOLE.replace(before, after) if before else WHOLE)
+    found = look_at(chromium, page, [(400, "light")])
+    assert [fault.split(": ")[1] for fault in found] == faults

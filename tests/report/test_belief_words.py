@@ -124,9 +124,14 @@ def test_no_headline_rests_on_fewer_than_30_judged_beliefs() -> None:
     few = BeliefPageModel("MLB", [sure] * 29, {"beliefs/errors_at_least": 1 / 29})
     assert headline(few, commonest_mistakes(few.beliefs, None)) == [
         "Only 29 of its 29 beliefs are judged, too few for a share.",
-        "At least 1 of its 29 answers are wrong (3.4%), because they contradict each other; "
+        "At least 1 of its 29 answers is wrong (3.4%), because they contradict each other; "
         "0 are suspected.",
     ]
+    one = replace(few, beliefs=[replace(sure, suspect=True), *[sure] * 28])
+    none = replace(one, metrics={"beliefs/errors_at_least": 0.0})
+    assert headline(none, [])[1] == (
+        "No two of its 29 answers certainly contradict each other; 1 is suspected."
+    )
     # Enough are judged, but 29 of them are sure, and then 29 are wrong.
     many = BeliefPageModel("MLB", [sure] * 29 + [unsure], {})
     assert len(headline(many, commonest_mistakes(many.beliefs, None))) == 2

@@ -175,7 +175,9 @@ def test_the_figures_in_sentences(known: bool) -> None:
         f"wrong{'; in truth 25.0%' if known else ''}.",
     ]
     witnessed = consistency_sentences(metrics | {"consistency/witness": 2003.0}, "MLB")
-    assert witnessed[3:] == ["What is there was also asked of another model: 2,003 questions."]
+    assert witnessed[3:] == [
+        "Another model answered 2,003 of the questions too, as a witness of what is there."
+    ]
     doubtful = consistency_sentences(metrics | {"consistency/suspects": 0.41}, "MLB")
     assert len(doubtful) == 4
     assert doubtful[3].startswith("Do not rely on this estimate: 41% of these answers are suspects")

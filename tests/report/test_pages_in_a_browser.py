@@ -241,7 +241,7 @@ def test_y_and_n_answer_the_next_open_question_in_the_name_of_the_annotator(tmp_
     page = tmp_path / "annotate.html"
     asked = [ToAnnotate(7, "yes", f"{x}?", "Is it?", 0.5) for x in COLORS]
     write_annotation_page(page, "Judge", asked, SPLIT)
-    assert "5 beliefs, about 1 minutes at 10 seconds each." in page.read_text()
+    assert "5 beliefs, about a minute at 10 seconds each." in page.read_text()
     seen = after(
         page,
         f"""

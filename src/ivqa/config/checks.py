@@ -177,6 +177,8 @@ def _same_choices(cfg: DictConfig) -> DictConfig | None:
     overrides = list(hydra_cfg.overrides.task)
     if not any(item[0] in "+~" or "{" in item or item.endswith("=null") for item in overrides):
         return cfg
+    # The folders of plug-ins are an override too.
+    folders = [item for item in hydra_cfg.overrides.hydra if item.startswith("hydra.searchpath=")]
     choices = [
         override
         for override in overrides
@@ -187,6 +189,8 @@ def _same_choices(cfg: DictConfig) -> DictConfig | None:
         GlobalHydra.instance()
         .config_loader()
         .load_configuration(
-            config_name=hydra_cfg.job.config_name, overrides=choices, run_mode=RunMode.RUN
+            config_name=hydra_cfg.job.config_name,
+            overrides=[*folders, *choices],
+            run_mode=RunMode.RUN,
         )
     )

@@ -140,7 +140,7 @@ class VQADataset:
     def cache_key(self) -> str:
         """Computes the digest of all splits in use, the same on every machine.
 
-        It covers the unpacked JSON texts, and the names and sizes of the image files.
+        It covers the unpacked texts, and the names and sizes of the image files.
         """
         if self._cache_key is None:
             self.prepare()
@@ -209,10 +209,10 @@ class VQADataset:
 
 
 def _text_digest(path: Path | None) -> str:
-    """Digest of the unpacked JSON text in a file; of no text without a file."""
+    """Digest of the unpacked text in a file; of no text without a file."""
     if path is None:
         return bytes_digest(b"")
-    if path.suffix != ".json":
+    if path.suffix in (".gz", ".zip"):
         return bytes_digest(read_bytes(path))
     try:
         # In blocks: the questions of GQA take several GB.

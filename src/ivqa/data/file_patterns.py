@@ -20,12 +20,15 @@ QUESTION_FILES = {
     "vizwiz": "Annotations/{split}",
 }
 
+_ENDING = re.compile(r"\.[A-Za-z]\w*$")  # not the ".0" of "questions_v1.0"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FilePatterns:
     """Paths of the files of a split under the root, with `{split}` for its name.
 
-    Only the questions must exist. Without a suffix, .json, .json.gz and .zip are tried.
+    Only the questions must exist. A pattern with an ending, such as `quiz_{split}.csv`, names one
+    file; without, .json, .json.gz and .zip are tried.
 
     Args:
         question_file: Pattern of the questions file.
@@ -62,7 +65,7 @@ class FilePatterns:
             "layouts": self.layout_file,
         }
         return {
-            kind: _with_endings(pattern.replace("{split}", split)) if pattern else []
+            kind: _with_endings(pattern, split) if pattern else []
             for kind, pattern in patterns.items()
         }
 
@@ -97,5 +100,8 @@ def layouts_in(root: Path) -> dict[str, list[str]]:
     return {name: splits for name, splits in found.items() if splits}
 
 
-def _with_endings(path: str) -> list[str]:
-    return [path] if path.endswith(CONTAINERS) else [path + ending for ending in CONTAINERS]
+def _with_endings(pattern: str, split: str) -> list[str]:
+    path = pattern.replace("{split}", split)
+    # The ending of the pattern, not of the path: splits have names like "val.balanced".
+    named = _ENDING.search(pattern) or path.endswith(CONTAINERS)
+    return [path] if named else [path + ending for ending in CONTAINERS]

@@ -124,10 +124,14 @@ def _provable(model: BeliefPageModel) -> list[str]:
         return []
     suspects = sum(bool(belief.suspect) for belief in model.beliefs)
     count = round(least * len(model.beliefs))
-    lines = [
-        f"At least {count:,} of its {len(model.beliefs):,} answers are wrong ({least:.1%}), "
-        f"because they contradict each other; {suspects:,} are suspected."
-    ]
+    of_all = f"of its {len(model.beliefs):,} answers"
+    said = f"No two {of_all} certainly contradict each other"
+    if count:
+        said = (
+            f"At least {count:,} {of_all} {_are(count)} wrong ({least:.1%}), because they "
+            "contradict each other"
+        )
+    lines = [f"{said}; {suspects:,} {_are(suspects)} suspected."]
     if (further := model.metrics.get("follow_ups/count")) is not None:
         share = model.metrics["follow_ups/errors_at_least"]
         lines.append(
@@ -141,6 +145,10 @@ def _provable(model: BeliefPageModel) -> list[str]:
             f"({low:.0f} to {high:.0f})."
         )
     return lines
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def summary(model: BeliefPageModel, oracle: object | None) -> list[str]:
@@ -198,9 +206,11 @@ def print_summary(lines: Sequence[str], *, title: str, console: Console) -> None
 def typed_by(beliefs: Sequence[Belief]) -> str:
     """Says who typed beliefs, and how many if not all: "typed by: proxy, 86 of 9,024"."""
     by = sorted({str(belief.type_by) for belief in beliefs if belief.type_by})
+    if not by:
+        return "Types are unknown: nobody has judged the beliefs."
     typed = sum(belief.type is not None for belief in beliefs)
     some = f", {typed:,} of {len(beliefs):,}" if 0 < typed < len(beliefs) else ""
-    return f"typed by: {' and '.join(by) or 'nobody'}{some}"
+    return f"typed by: {' and '.join(by)}{some}"
 
 
 def _share(metrics: Mapping[str, float], kind: str) -> str:

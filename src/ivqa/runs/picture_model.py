@@ -49,17 +49,24 @@ class PictureModel:
         return image_batch([self], picture)
 
 
-def obtain_picture_model(context: RunContext) -> PictureModel:
+def obtain_picture_model(context: RunContext, *, train: bool = True) -> PictureModel:
     """Loads the model of a context without features, or trains it; it can read any picture.
 
     The released weights are used as for the parts of a policy. The features of the training
     splits are computed only if something must be trained.
 
     Raises:
-        UserError: The checkpoint or the features do not fit the configuration.
+        UserError: The checkpoint or the features do not fit the configuration; or something must
+            be trained, and `train` is False.
     """
     context = with_features(replace(context, is_part=True), [])
-    if not all(one.is_trained for one in context.models()):
+    if untrained := [one for one in context.models() if not one.is_trained]:
+        if not train:
+            name, store = untrained[0].cfg.model.name, context.store.root
+            raise UserError(
+                f"{name} is not trained for these data and settings in {store}; train it first, "
+                f"with python train.py model={context.cfg.model.name}"
+            )
         context = with_features(context, ["train", "val"])
     module, _, checkpoint = obtain_module(context)
     return PictureModel(context, module, checkpoint)

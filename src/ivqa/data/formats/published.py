@@ -17,6 +17,7 @@ from ivqa.data.formats.json_stream import entries
 from ivqa.data.images import ImageFiles
 from ivqa.data.validation import Problems, shown
 from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
+from ivqa.store.files import check_regular
 
 Record = dict[str, Any]
 
@@ -94,7 +95,7 @@ class PublishedDataset(VQADataset):
 
     def _entries(self, name: str, problems: Problems) -> Iterator[tuple[Path, Entry]]:
         for path in self._paths(name):
-            for entry in self._reader(path, name, problems):
+            for entry in self._reader(check_regular(path), name, problems):
                 yield path, entry
 
     def _paths(self, name: str) -> list[Path]:

@@ -69,7 +69,8 @@ def write_annotation_page(
     images = {item.image_id: picture(split, item.image_id) for item in asked}
     data = script_json({"images": images, "items": items})
     minutes = max(1, round(len(items) * _SECONDS / 60))
-    length = f"{len(items):,} beliefs, about {minutes:,} minutes at {_SECONDS} seconds each."
+    time = "a minute" if minutes == 1 else f"{minutes:,} minutes"
+    length = f"{len(items):,} beliefs, about {time} at {_SECONDS} seconds each."
     write_page(path, "annotate.html.j2", title=title, length=length, data=data)
 
 

@@ -74,7 +74,8 @@ def consistency_sentences(metrics: Mapping[str, float], name: str) -> list[str]:
     )
     if "witness" in found:
         lines.append(
-            f"What is there was also asked of another model: {int(found['witness']):,} questions."
+            f"Another model answered {int(found['witness']):,} of the questions too, as a witness "
+            "of what is there."
         )
     if found["suspects"] > MOST_SUSPECTS:
         lines.append(
