@@ -294,9 +294,9 @@ def test_pictures_unlike_those_of_the_training_are_said(
         assert printed.partition("at most 8 questions")[0].count(said.format("MLB")) == unlike
         assert ("by the image features" in (folder / "report.html").read_text()) == unlike
     for images, unlike in ((photos, True), (scenes, False)):
-        command = ["model=mlb", f"ckpt={own}/checkpoints/best.ckpt", "callbacks=consistency"]
+        measured = ["model=mlb", f"ckpt={own}/checkpoints/best.ckpt", "callbacks=consistency"]
         status, printed = run(
-            *("evaluate", f"images={images}", *data, *command, "max_questions=8"),
+            *("evaluate", f"images={images}", *data, *measured, "max_questions=8"),
             f"output_dir={tmp_path / 'consistency' / str(unlike)}",
         )
         assert status == 0, printed
