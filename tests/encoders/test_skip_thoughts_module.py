@@ -134,7 +134,12 @@ def test_questions_without_neighbours_need_reconstruction(tmp_path: Path) -> Non
         _trainer(tmp_path, 1).fit(_module(), datamodule=alone)
     module, trainer = _module(reconstruction=1.0), _trainer(tmp_path, 40)
     trainer.fit(module, datamodule=alone)
-    assert trainer.callback_metrics.keys() == {"train/loss", "val/loss", "val/own"}
+    assert trainer.callback_metrics.keys() == {
+        "train/learning_rate",
+        "train/loss",
+        "val/loss",
+        "val/own",
+    }
     assert trainer.callback_metrics["val/own"] < 0.5
 
 

@@ -36,7 +36,7 @@ Percent.
 
 Above.
 
-```
+```bash
 python evaluate.py x=outputs/results/a/1
 ```
 
@@ -79,7 +79,7 @@ def test_commands_come_in_the_order_in_which_they_run(
 ) -> None:
     record = Record("abc", "", 0, {"mlb": [{"acc": 0.5}]})
     section = _section(Experiment("n", "e.py", ACC, **extra), record)
-    assert section.startswith("```\n" + "\n".join(commands) + "\n```\n\nCommit abc.\n")
+    assert section.startswith("```bash\n" + "\n".join(commands) + "\n```\n\nCommit abc.\n")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,12 @@ def test_what_is_not_recorded_is_left_out(record: Record, line: str) -> None:
 def test_long_commands_are_folded_between_words() -> None:
     def folded(command: str) -> list[str]:
         record = Record("abc", "", 0, {"mlb": [{"acc": 0.5}]})
-        return _section(Experiment("n", command, ACC), record).split("```\n")[1].splitlines()
+        return (
+            _section(Experiment("n", command, ACC), record)
+            .split("```bash\n")[1]
+            .split("```")[0]
+            .splitlines()
+        )
 
     whole = "e.py " + "x" * (92 - len("python e.py "))
     assert folded(whole) == [f"python {whole}"]
