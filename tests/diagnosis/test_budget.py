@@ -184,6 +184,7 @@ def test_failed_answers_are_counted_said_and_scored_nowhere() -> None:
     assert len(failed) > 5
     found = described("Failing", beliefs, NumberedPictures({}), None)
     assert found.metrics["beliefs/failed"] == len(failed)
+    assert found.metrics["search/questions"] == len(beliefs)
     assert found.metrics["beliefs/count"] == len(found.beliefs) == len(beliefs) - len(failed)
     # Truthful otherwise: a failed answer denies nothing.
     assert found.metrics["beliefs/errors_at_least"] == 0

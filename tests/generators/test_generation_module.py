@@ -211,7 +211,7 @@ def test_training_lowers_the_loss_and_logs_its_terms(
     assert after["val/loss"] == pytest.approx(-after["val/elbo"])
     latent = {"val/kl", "val/active_units", "train/kl", "train/kl_weight"}
     expected = {"val/loss", "val/elbo", "val/nll_per_word", "val/perplexity"}
-    expected |= {"train/loss", "train/nll_per_word"}
+    expected |= {"train/loss", "train/nll_per_word", "train/learning_rate"}
     assert after.keys() == expected | (latent if module.network.latent_size else set())
     if module.network.latent_size:
         assert after["train/kl_weight"] == pytest.approx(39 / 40)

@@ -229,6 +229,7 @@ def described(
         marked = typed_by_oracle(marked, oracle, {})
         metrics |= shares_of_types(marked)
     metrics |= search_figures(marked, oracle)
+    metrics["search/questions"] += failed  # they were asked too
     return PictureDiagnosis(name, marked, metrics, pictures, oracle, note)
 
 
