@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .conftest import Run
+from .conftest import TINY_FEATURES, Run
 
 COMPONENTS = """
 import numpy as np
@@ -137,6 +137,18 @@ def test_an_error_of_own_code_has_its_place_and_message(
     place = f"error: own_components.Callback.on_train_epoch_end {_line(tmp_path, 1)}"
     assert status == 1
     assert f"{place} raised KeyError: 'epoch'" in printed
+
+
+def test_a_model_that_reads_images_is_trained_for_its_evaluation(
+    run: Run, own: list[str], tmp_path: Path
+) -> None:
+    """Its trial takes features of the training split, which an evaluation may not need."""
+    model = MODEL.replace("image_features: []", "image_features: [pooled]")
+    (tmp_path / "my_conf" / "model" / "mine.yaml").write_text(model)
+    command = [*own[:-1], *TINY_FEATURES, "model=mine", "model.epochs=1", "split=val"]
+    status, printed = run("evaluate", *command, f"artifacts={tmp_path / 'own'}")
+    assert status == 0, printed
+    assert "vqa/accuracy" in printed
 
 
 def test_a_reward_is_tried_before_the_policy_is_trained(run: Run, own: list[str]) -> None:

@@ -96,7 +96,8 @@ def with_features(context: RunContext, splits: list[str]) -> RunContext:
             images, or a model or reward of the user fails on two questions.
     """
     context = _with_features(context, splits)
-    try_models(context)
+    if "train" in splits:  # whose questions and features a trial takes; else nothing is trained
+        try_models(context)
     return context
 
 
