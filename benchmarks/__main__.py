@@ -25,6 +25,7 @@ NAMES = (
     "extraction",
     "decoding",
     "belief_search",
+    "diagnosis",
     "kernels",
     "caption_metrics",
     "text_metrics",

@@ -8,11 +8,15 @@ import random
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from benchmarks import __main__ as runner
-from benchmarks import cuda, kernels
+from benchmarks import cuda, diagnosis, kernels
+
+from ivqa.runs import trained_models
+from ivqa.tasks import diagnose as diagnose_task
 
 
 def test_a_section_has_machine_versions_seed_and_commit(
@@ -63,3 +67,28 @@ def test_the_comparison_of_devices_says_that_there_is_none() -> None:
 @pytest.mark.parametrize("model", ["mlb", "mutan", "n2nmn", "mcb"])
 def test_the_networks_of_the_kernels_are_built_from_the_configuration(model: str) -> None:
     assert sum(weights.numel() for weights in kernels._network(model).parameters()) > 1e5
+
+
+def test_time_counts_for_the_innermost_stage() -> None:
+    """Functions of these names count where they are ivqa's own."""
+    source = "def fit(look): return look()\ndef obtain_module(look): return fit(look)\n"
+    places = {"/x/ivqa/runs.py": diagnosis.STAGES["fit"], "/x/other/runs.py": None}
+    for file, stage in places.items():
+        names: dict[str, Any] = {}
+        exec(compile(source, file, "exec"), names)
+        assert names["obtain_module"](lambda: diagnosis.stage_of(sys._getframe())) == stage
+    names["obtain_module"].__code__ = names["obtain_module"].__code__.replace(
+        co_filename="/x/ivqa/runs.py"
+    )
+    found = names["obtain_module"](lambda: diagnosis.stage_of(sys._getframe()))
+    assert found == diagnosis.STAGES["obtain_module"]
+
+
+def test_the_stages_are_functions_that_a_diagnosis_calls() -> None:
+    called = {
+        node.func.id
+        for file in (diagnose_task.__file__, trained_models.__file__)
+        for node in ast.walk(ast.parse(Path(str(file)).read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert diagnosis.STAGES.keys() <= called
