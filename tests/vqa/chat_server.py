@@ -29,6 +29,7 @@ class ChatServer:
         latency: Seconds before an answer.
         pause: Seconds between two bytes of an answer.
         asked: The bodies of all requests to /chat/completions, failed ones too.
+        names: Their Idempotency-Keys.
         times: When they arrived.
         most: The largest number of requests at the same time.
     """
@@ -40,16 +41,18 @@ class ChatServer:
     key: str | None = None
     models: tuple[str, ...] = ("tiny",)
     asked: list[dict[str, Any]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     most: int = 0
     url: str = ""
     lock: Any = field(default_factory=threading.Lock)
     current: int = 0
 
-    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, str], bytes, bool]:
+    def answer(self, body: dict[str, Any], name: str) -> tuple[int, dict[str, str], bytes, bool]:
         """Status, headers and body of a response, and whether the connection is cut."""
         with self.lock:
             self.asked.append(body)
+            self.names.append(name)
             self.times.append(time.monotonic())
             self.current += 1
             self.most = max(self.most, self.current)
@@ -111,7 +114,9 @@ def serving(server: ChatServer) -> Iterator[ChatServer]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            *response, cut = server.answer(json.loads(body))
+            *response, cut = server.answer(
+                json.loads(body), self.headers.get("Idempotency-Key", "")
+            )
             self._send(*response, cut=cut)
 
         def _send(self, status: int, headers: Any, body: bytes, *, cut: bool = False) -> None:

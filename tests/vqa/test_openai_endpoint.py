@@ -363,8 +363,24 @@ def test_a_killed_run_goes_on_without_a_repeated_request(
     server.latency = 0.0
     numbers = [str(number) for number in range(60)]
     assert _texts(_endpoint(server, tmp_path), *numbers) == [f"answer to {n}" for n in numbers]
-    asked = [body["messages"][0]["content"][1]["text"] for body in server.asked[before:]]
-    assert sorted(asked) == sorted(set(numbers) - kept)
+    asked = [body["messages"][0]["content"][1]["text"] for body in server.asked]
+    assert sorted(asked[before:]) == sorted(set(numbers) - kept)
+    # A server that knows Idempotency-Key answers none of them twice.
+    assert len(set(server.names)) == len(set(zip(asked, server.names, strict=True))) == 60
+
+
+def test_an_attempt_after_a_useless_response_has_another_name(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    server.faults.extend([(429, {"Retry-After": "0"}, "{}"), "text"])
+    _texts(_endpoint(server, tmp_path / "busy"), "a")
+    refused, malformed, right = server.names
+    assert refused == malformed != right
+    server.reply = lambda *_: said("")
+    for _ in range(2):  # what has no answer is asked for again by the next process
+        _endpoint(server, tmp_path / "empty").ask(_requests("a"))
+    lost, again = server.names[3:]
+    assert lost == refused != again
 
 
 def test_the_check_finds_what_is_wrong_before_the_work(

@@ -301,6 +301,7 @@ class Endpoint:
                     "/chat/completions",
                     body=request.body(),
                     cast_to=openai.HttpxBinaryResponseContent,
+                    options={"headers": self._cache.named(request.cache_key(), attempt)},
                 )
             except openai.OpenAIError as error:
                 raise self._described(error, request.text) from None

@@ -128,6 +128,15 @@ class ResponseCache:
         record = {"request": request, "response": response}
         write_bytes(self._path(key), json.dumps(record, ensure_ascii=False).encode())
 
+    def named(self, key: str, attempt: int) -> dict[str, str]:
+        """The header by which a server recognises a request that a killed command had sent.
+
+        A server that knows Idempotency-Key, as gateways may, answers such a request once. A new
+        attempt after a malformed response, or after a stored response without an answer, has
+        another name.
+        """
+        return {"Idempotency-Key": digest([key, attempt, repr(self.get(key))])}
+
     def _path(self, key: str) -> Path:
         # Folders of a million files are slow to list on some file systems.
         return self.folder / key[:2] / f"{key}.json"
