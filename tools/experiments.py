@@ -25,6 +25,8 @@ class Experiment:
             "%" show a fraction as percent, without the sign. A third item, "interval", adds
             METRIC_low and METRIC_high.
         settings_are: "columns" where each setting of the sweep gets a column, or "rows".
+        columns: {word of a setting: heading}: a table for each metric, with a row for what else
+            tells the settings apart.
         sort: Metric by whose mean the settings are sorted; None keeps the order of the sweep.
         names: Settings as the table calls them, where that is not their value.
         shared_rows: {name: {prefix: other prefix}}: a setting more, measured in every run. It has
@@ -45,6 +47,7 @@ class Experiment:
     command: str
     metrics: Mapping[str, Sequence[str]]
     settings_are: str = "rows"
+    columns: Mapping[str, str] = field(default_factory=dict)
     sort: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     shared_rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -50,6 +50,9 @@ def results_page(
 def result_table(experiment: Experiment, settings: Mapping[str, Any]) -> str:
     """The table of one experiment in Markdown, without the lines around it."""
     shown = experiment.shown(settings)
+    if experiment.columns:
+        metrics = experiment.metrics.items()
+        return "\n\n".join(_crossed(experiment, shown, *metric) for metric in metrics)
     headings = list(experiment.metrics)
     cells = {
         name: [_cell(experiment.metrics[heading], seeds) for heading in headings]
@@ -63,6 +66,28 @@ def result_table(experiment: Experiment, settings: Mapping[str, Any]) -> str:
         return _markdown(["", *labels], rows)
     rows = [[label, *cells[name]] for label, name in zip(labels, shown, strict=True)]
     return _markdown(["", *headings], rows)
+
+
+def _crossed(
+    experiment: Experiment,
+    shown: Mapping[str, Sequence[Mapping[str, float]]],
+    heading: str,
+    spec: Sequence[str],
+) -> str:
+    """One metric of settings such as "mlb bleu1", with columns such as "bleu1"."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, seeds in shown.items():
+        words = name.split()
+        column = next(word for word in words if word in experiment.columns)
+        words.remove(column)
+        rows.setdefault(" ".join(words), {})[column] = _cell(spec, seeds)
+    return _markdown(
+        [heading, *experiment.columns.values()],
+        [
+            [experiment.names.get(row, row), *(cells.get(at, "-") for at in experiment.columns)]
+            for row, cells in rows.items()
+        ],
+    )
 
 
 def _experiment(

@@ -53,6 +53,32 @@ def test_settings_become_sorted_columns_and_shared_rows_come_first() -> None:
     ]
 
 
+def test_a_word_of_the_settings_becomes_columns_and_a_metric_a_table() -> None:
+    experiment = Experiment(
+        name="e",
+        command="evaluate.py",
+        metrics={"lost": ["acc_diff", ".1%"], "R": ["r", ".2f"]},
+        columns={"lasso": "LASSO", "bleu1": "BLEU-1"},
+        names={"mlb gbqd": "MLB, GBQD"},
+    )
+    settings = {
+        "mlb gbqd bleu1": [{"acc_diff": 0.1, "r": 0.25}],
+        "mlb gbqd lasso": [{"acc_diff": 0.2, "r": 0.5}],
+        "mlb ynbqd lasso": [{"acc_diff": 0.3, "r": 0.75}],
+    }
+    assert result_table(experiment, settings).split("\n") == [
+        "| lost | LASSO | BLEU-1 |",
+        "| --- | ---: | ---: |",
+        "| MLB, GBQD | 20.0 | 10.0 |",
+        "| mlb ynbqd | 30.0 | - |",
+        "",
+        "| R | LASSO | BLEU-1 |",
+        "| --- | ---: | ---: |",
+        "| MLB, GBQD | 0.50 | 0.25 |",
+        "| mlb ynbqd | 0.75 | - |",
+    ]
+
+
 def test_settings_are_sorted_by_the_mean_over_seeds() -> None:
     by_mean = Experiment("e", "evaluate.py", {"acc": ["acc", ".2f"]}, sort="acc")
     # The first seeds rise from a to c, and so do the last ones; the means fall.
