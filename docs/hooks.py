@@ -35,7 +35,8 @@ ALSO = {
     "scenes": {"SceneOracle": "ivqa.scenes.oracle"},
 }
 REPORTS = ("scenes", "daquar", "served")  # those of tools/gallery.py
-ALONE = ("index.md", "tutorial.md", "gallery.md")  # pages without a menu beside them
+# Pages without a menu beside them: where one begins, and where tables are wide.
+ALONE = ("index.md", "tutorial.md", "gallery.md", "papers.md", "results.md")
 
 
 class Examples(griffe.Extension):
