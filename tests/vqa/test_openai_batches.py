@@ -28,6 +28,7 @@ class BatchServer:
         lost: Prompts that a batch answers by an error.
         forgets: Whether it does not know its batches any more.
         files: The lines of each file that was sent.
+        created: The metadata of each batch, by its id.
         direct: Prompts of requests outside of batches.
     """
 
@@ -35,11 +36,15 @@ class BatchServer:
         self.fate, self.looks, self.lost, self.forgets = "completed", 1, set[str](), False
         self.fault: dict[str, Any] = {"data": []}
         self.files: list[list[dict[str, Any]]] = []
+        self.created: dict[str, dict[str, str]] = {}
         self.seen: dict[str, int] = {}
         self.direct: list[str] = []
         self.url = ""
 
     def get(self, path: str) -> tuple[int, bytes]:
+        if path.endswith("/batches"):
+            listed = [self._batch(name, False) for name in self.created]
+            return 200, json.dumps({"object": "list", "data": listed}).encode()
         *_, kind, name = path.removesuffix("/content").split("/")
         if kind == "files":
             return 200, "\n".join(map(json.dumps, self._answers(int(name)))).encode()
@@ -57,6 +62,7 @@ class BatchServer:
         asked = json.loads(body)
         if path.endswith("/batches"):
             assert asked["endpoint"] == "/v1/chat/completions"
+            self.created[asked["input_file_id"]] = asked["metadata"]
             return 200, json.dumps(self._batch(asked["input_file_id"], False)).encode()
         self.direct.append(asked["messages"][0]["content"][1]["text"])
         return 200, json.dumps(said("directly")).encode()
@@ -70,6 +76,7 @@ class BatchServer:
             "output_file_id": name if ended and self.fate != "failed" else None,
             "request_counts": {"total": number, "completed": number, "failed": 0},
             "errors": self.fault,
+            "metadata": self.created.get(name),
         }
 
     def _answers(self, number: int) -> Iterator[dict[str, Any]]:
@@ -201,3 +208,28 @@ def test_limits(server: BatchServer, tmp_path: Path) -> None:
     assert [len(lines) for lines in server.files] == [5]
     with pytest.raises(UserError, match="a batch cannot be stopped at max_cost="):
         Endpoint.check_arguments({"max_cost": 1, "price_in": 1, "price_out": 1, "batch_from": 9})
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_batch_whose_id_a_kill_lost_is_found(
+    server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, created: bool
+) -> None:
+    """The kill comes just after, or just before, the batch is created."""
+    write, written = openai_batches.write_json, list[str]()
+
+    def killed(file: Path, value: Any, indent: int | None) -> None:
+        if written and created:
+            raise KeyboardInterrupt
+        write(file, value, indent=indent)
+        written.append(file.name)
+        if not created:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(openai_batches, "write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        _answers(_endpoint(server, tmp_path), TEXTS)
+    monkeypatch.setattr(openai_batches, "write_json", write)
+    assert len(server.created) == created
+    assert _answers(_endpoint(server, tmp_path), TEXTS)[6] == "answer to question 6"
+    assert len(server.created) == 1
+    assert not list(tmp_path.glob("batches/*.json"))

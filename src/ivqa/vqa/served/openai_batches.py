@@ -21,14 +21,15 @@ from ivqa.vqa.served.openai_requests import ChatRequest
 _MOST_LINES, _MOST_BYTES = 50_000, 190_000_000  # of a file; the limits are 50,000 and 200 MB
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _ADDRESS = "/v1/chat/completions"
+_NAME = "ivqa"  # the metadata of a batch that has its name
 
 
 @dataclass
 class BatchClient:
     """Has requests answered by the batch API.
 
-    The id of a batch is on disk before its end is awaited: a command that is started again waits
-    for the same batch, and nothing is paid for twice.
+    A batch has its name on disk before it is created, and its id before its end is awaited: a
+    command that is started again waits for the same batch, and nothing is paid for twice.
 
     Args:
         client: An `openai.OpenAI`.
@@ -52,7 +53,7 @@ class BatchClient:
         waiting, sent = {}, set[str]()
         for file in self.folder.glob("batches/*.json"):
             record = read_json(file, dict)
-            if not requests.keys().isdisjoint(record["keys"]):
+            if not requests.keys().isdisjoint(record["keys"]) and self._was_created(file, record):
                 waiting[file] = 0
                 sent.update(record["keys"])
         for keys in self._parts({k: one for k, one in requests.items() if k not in sent}):
@@ -78,6 +79,17 @@ class BatchClient:
                         del waiting[file]
                 if waiting:
                     time.sleep(self.poll)
+
+    def _was_created(self, file: Path, record: dict[str, Any]) -> bool:
+        """Whether a batch exists; a command that was killed may not know, and the endpoint does."""
+        if record["id"] is not None:
+            return True
+        for batch in self.client.batches.list():
+            if (batch.metadata or {}).get(_NAME) == file.stem:
+                write_json(file, {**record, "id": batch.id}, indent=None)
+                return True
+        file.unlink()
+        return False
 
     def _batch(self, file: Path) -> Any:
         """The state of a batch; None where the endpoint does not know it any more."""
@@ -109,11 +121,16 @@ class BatchClient:
         )
         content = io.BytesIO("\n".join(lines).encode())
         sent = self.client.files.create(file=("requests.jsonl", content), purpose="batch")
-        batch = self.client.batches.create(
-            input_file_id=sent.id, endpoint=_ADDRESS, completion_window="24h"
-        )
-        file = self.folder / "batches" / f"{digest(batch.id)}.json"
-        write_json(file, {"id": batch.id, "keys": list(requests)}, indent=None)
+        file = self.folder / "batches" / f"{digest(sent.id)}.json"
+        record = {"id": None, "keys": list(requests)}
+        write_json(file, record, indent=None)
+        record["id"] = self.client.batches.create(
+            input_file_id=sent.id,
+            endpoint=_ADDRESS,
+            completion_window="24h",
+            metadata={_NAME: file.stem},
+        ).id
+        write_json(file, record, indent=None)
         return file
 
     def _answers(self, batch: Any) -> Iterator[tuple[str, Any]]:
