@@ -32,6 +32,7 @@ NAMES = (
     "lasso",
     "served_model",
     "scale",
+    "large_diagnosis",
 )
 # When asked for: half an hour and 8 GB, and a benchmark that needs a CUDA device.
 LONG = ("lasso_large", "cuda")

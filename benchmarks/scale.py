@@ -5,10 +5,12 @@ over that of the sizes, so what a job costs once does not count; bytes are measu
 VQA v2 has 123,287 images and 443,757 training questions; a million images with as many questions
 each have 3.6 million. Networks have random weights and the sizes of conf/model, on the features of
 ResNet-50 (49 positions x 2048). Belief search samples 100 z for one pair of each of the 40,504
-validation images, in the worst case, where no question is sampled twice. The ranking is that of
-`python -m benchmarks lasso_large`.
+validation images, in the worst case, where no question is sampled twice. Robustness answers each
+validation question at eight levels of noise, of 0 to 7 basic questions with ten words each; their
+ranking is that of `python -m benchmarks lasso_large`.
 """
 
+import random
 import tempfile
 import time
 import tracemalloc
@@ -33,7 +35,12 @@ from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Tokens, Vocabulary
 from ivqa.vqa import MLB, RecurrentEncoder, VQAModule
 
-VQA_V2 = {"images": 123_287, "training questions": 443_757, "validation images": 40_504}
+VQA_V2 = {
+    "images": 123_287,
+    "training questions": 443_757,
+    "validation images": 40_504,
+    "validation questions": 214_354,
+}
 FACTOR = 1_000_000 / VQA_V2["images"]
 WORDS, ANSWERS, LATENTS = 10_000, 3_000, 100
 Run = Callable[[int], int]  # does a job for a number of units, returns the bytes that it keeps
@@ -54,6 +61,7 @@ def run() -> list[dict[str, Any]]:
                 _row("an epoch of mlb", "training questions", _mlb(), (128, 512)),
                 _row("an epoch of ivqa_vae", "training questions", _vae(), (256, 1024)),
                 _row("belief search", "validation images", _search(), (4, 12)),
+                _row("robustness of mlb", "validation questions", _robustness(), (128, 512)),
             ]
     finally:
         torch.set_num_threads(threads)
@@ -156,6 +164,23 @@ def _search() -> Run:
     def work(size: int) -> int:
         asked = [answerer.answers.answers[number] for number in range(size)]
         search(_batch(size).images, asked, torch.Generator().manual_seed(0))
+        return 0
+
+    return work
+
+
+def _robustness() -> Run:
+    answerer, batch = _answerer(), _batch(64)
+    words = answerer.question_vocabulary.words
+    levels = [
+        [" ".join(random.choices(words[4:], k=10 * (level + 1))) + "?" for _ in range(64)]
+        for level in range(8)
+    ]
+
+    def work(size: int) -> int:
+        for _ in range(size // 64):
+            for questions in levels:
+                answerer.answer(batch.images, questions)
         return 0
 
     return work
