@@ -96,6 +96,8 @@ LEFT_OUT = {
     r"^wandb ": "needs an account; tests/end_to_end/test_wandb_agent.py has a stand-in",
     r"push_to_hub=": "needs an account; tests/end_to_end/test_push_to_hub.py has a stand-in",
     r"ivqa\.data\.download": "downloads gigabytes; tests/data/test_download.py has a local server",
+    r"data=hf_": "downloads a data set; tests/data/test_hf_datasets.py has small ones",
+    r"logger\.comet": "needs comet-ml and an account",
     r"data=(clevr|gqa)": "needs the published files; tests/data/ has small ones",
     r"features=resnet152": "needs published weights",
     r"model=openai|vqa=openai": "needs an endpoint; tests/end_to_end/test_served_models.py has one",

@@ -49,6 +49,8 @@ class StandIns:
             r"^data\.root=(DIR|ROOT)$": self.official_root if official else self.root,
             r"^(DIR)$": self.root,
             r"^images=(FOLDER)$": lambda: self.picture().parent,
+            r"^data\.path=(FOLDER|RUN/export)$": self.hub_data,
+            r"^model\.path=(MODEL)$": lambda: self.model(text),
             r"path=(FOLDER)$": lambda: self.model(text),
             r"weights=(FILE)$": self.weights,
             r"^noise\.path=(FILE)$": self.wordings,
@@ -82,6 +84,31 @@ class StandIns:
         test = root / "v2_OpenEnded_mscoco_test2015_questions.json"
         shutil.copy(test, root / "v2_OpenEnded_mscoco_test-dev2015_questions.json")
         return root
+
+    def hub_data(self) -> Path:
+        """The same scenes in Parquet files, with an exported level of noise beside the splits."""
+        return self._once("hub", self._write_hub_data)
+
+    def _write_hub_data(self, folder: Path) -> None:
+        import datasets
+
+        root = self.root()
+        for name in ("train", "validation", "test", "level_0"):
+            split = "train" if name == "train" else "val"
+            given = json.loads((root / f"annotations_{split}.json").read_text())["annotations"]
+            answers = {one["question_id"]: one["answers"] for one in given}
+            asked = json.loads((root / f"questions_{split}.json").read_text())["questions"]
+            files = {int(file.stem[-12:]): file for file in (root / "images" / split).iterdir()}
+            rows = [
+                {
+                    "question": one["question"],
+                    "answers": [answer["answer"] for answer in answers[one["question_id"]]],
+                    "image": str(files[one["image_id"]]),
+                }
+                for one in asked
+            ]
+            data = datasets.Dataset.from_list(rows).cast_column("image", datasets.Image())
+            data.to_parquet(folder / "data" / f"{name}-00000-of-00001.parquet")
 
     def model(self, text: str) -> Path:
         """A small model of transformers with random weights, of the kind that a command needs."""
