@@ -43,10 +43,12 @@ class StandIns:
     def _kinds(self, command: Command) -> dict[str, Callable[[], Path]]:
         """By the form of a word, of which the first group is replaced."""
         text = " ".join(command.words)
-        official = "data=vqa_v2" in text
+        official = re.search("data=vqa_v[12]", text) is not None
         runs = self.page / "outputs"
         return {
-            r"^data\.root=(DIR|ROOT)$": self.official_root if official else self.root,
+            r"^(?:data|vqa\.trained_on)\.root=(DIR|ROOT)$": (
+                self.official_root if official else self.root
+            ),
             r"^(DIR)$": self.root,
             r"^images=(FOLDER)$": lambda: self.picture().parent,
             r"^data\.path=(FOLDER|RUN/export)$": self.hub_data,
@@ -69,18 +71,19 @@ class StandIns:
         return generate_scenes(self.folder / "root", images=sizes, workers=1, progress=False)
 
     def official_root(self) -> Path:
-        """The same scenes under the file names of VQA 2.0, with a test set without answers."""
-        source, root = self.root(), self.folder / "vqa_v2"
+        """The same scenes by the file names of VQA 1.0 and 2.0, with a test set without answers."""
+        source, root = self.root(), self.folder / "vqa"
         for split, name in (("train", "train2014"), ("val", "val2014"), ("val", "test2015")):
             images = root / "images" / name
             if images.is_dir():
                 continue
             shutil.copytree(source / "images" / split, images)
-            questions = root / f"v2_OpenEnded_mscoco_{name}_questions.json"
-            shutil.copy(source / f"questions_{split}.json", questions)
-            if name != "test2015":
-                annotations = root / f"v2_mscoco_{name}_annotations.json"
-                shutil.copy(source / f"annotations_{split}.json", annotations)
+            for version in ("", "v2_"):
+                questions = root / f"{version}OpenEnded_mscoco_{name}_questions.json"
+                shutil.copy(source / f"questions_{split}.json", questions)
+                if name != "test2015":
+                    annotations = root / f"{version}mscoco_{name}_annotations.json"
+                    shutil.copy(source / f"annotations_{split}.json", annotations)
         test = root / "v2_OpenEnded_mscoco_test2015_questions.json"
         shutil.copy(test, root / "v2_OpenEnded_mscoco_test-dev2015_questions.json")
         return root
