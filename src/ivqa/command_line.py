@@ -240,8 +240,9 @@ def command_line(arguments: list[str], folders: Sequence[Path] = ()) -> list[str
             raise UserError(f"resume={run_dir}: no run was started there (config.yaml is missing)")
         if not any((run_dir / path).exists() for path in PROGRESS):
             raise UserError(
-                f"resume={run_dir}: nothing to resume, the run stopped before its first "
-                "checkpoint; start it again without resume="
+                f"resume={run_dir}: nothing to resume, the run has stored nothing yet; give its "
+                f"command again, with output_dir={run_dir}: what it was training in the artifact "
+                "store continues"
             )
         file = run_dir / "overrides.yaml"
         check_links(run_dir)

@@ -289,7 +289,7 @@ def test_a_forecast_above_a_limit_is_asked_about(
     if not passed:
         confirm(forecast, limits, console)
         return
-    message = f"the other 936 questions pass ask_above.{passed}; give yes=true to go on"
+    message = f"the other 936 questions pass ask_above.{passed}; the answers are kept"
     with pytest.raises(UserError, match=message):
         confirm(forecast, limits, console)
     for typed, goes_on in (("y\n", True), ("Yes\n", True), ("\n", False), ("", False)):
@@ -380,7 +380,9 @@ def test_a_killed_search_asks_nothing_twice_and_ends_with_the_same_beliefs(tmp_p
     with file.open("a") as stream:
         stream.write('{"image_id": 3, "quest')  # a line that a kill has cut
     second = Careless()
-    found = _beliefs(AskedLog(file, second, origin), 200)  # type: ignore[arg-type]
+    log = AskedLog(file, second, origin)  # type: ignore[arg-type]
+    assert len(log) == 80
+    found = _beliefs(log, 200)
     assert found == whole
     assert len(first.asked) == 80
     assert len(second.asked) == 120

@@ -53,10 +53,15 @@ def test_a_new_run_in_an_old_directory_leaves_nothing_to_resume(
     monkeypatch.setattr("pytorch_lightning.Trainer.fit", interrupt)
     status, printed = run("train", *command, "seed=2")
     assert status == 130
-    assert printed.endswith("error: interrupted; written files are kept\n")
+    told = "error: interrupted; written files are kept; continue with: "
+    again = shlex.split(printed.partition(told)[2])
+    assert again[-1] == f"output_dir={tmp_path / 'run'}"
+    assert {*command[:-1], "seed=2"} <= set(again)
+    assert "output_dir=run" not in again
     status, printed = run("train", "resume=run")
     assert status == 1
     assert "nothing to resume" in printed
+    assert "give its command again, with output_dir=run" in printed
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])

@@ -70,7 +70,8 @@ def absent_component(resume: Path) -> str | None:
 def continuing_command(given: Sequence[str]) -> str | None:
     """The line for the shell that continues the run of this process, from its arguments `given`.
 
-    None where no run was started, or it has nothing to continue from.
+    It is the command itself, with its directory, where the run has stored nothing yet: what it has
+    trained in the artifact store continues. None where no run was started.
     """
     if not HydraConfig.initialized():
         return None
@@ -84,8 +85,11 @@ def continuing_command(given: Sequence[str]) -> str | None:
         return _written(command, [*kept, f"output_dir={folder}"])
     folder = Path(hydra_cfg.runtime.output_dir)
     needed = [folder / "config.yaml", folder / "overrides.yaml"]
-    if not all(map(Path.is_file, needed)) or not any((folder / one).exists() for one in PROGRESS):
+    if not all(map(Path.is_file, needed)):
         return None
+    if not any((folder / one).exists() for one in PROGRESS):
+        kept = [item for item in given if key_of(item) != "output_dir"]
+        return _written(command, [*kept, f"output_dir={folder}"])
     options = [
         item
         for before, item in zip(["", *given], given, strict=False)

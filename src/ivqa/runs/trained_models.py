@@ -201,14 +201,17 @@ def _trained(context: RunContext) -> Path:
         if fault and file.is_file():
             context.console.print(f"{fault}: the model is trained again.", soft_wrap=True)
         if fault:
-            context.console.print(
-                f"No trained {cfg.model.name} for this data and configuration in "
-                f"{context.store.root}: training it first.",
-                soft_wrap=True,
-            )
             part, run = context.trained_as_part(), folder / "run"
+            goes_on = can_continue(run)
+            said = (
+                f"The interrupted training of {cfg.model.name} in {context.store.root} continues."
+                if goes_on
+                else f"No trained {cfg.model.name} for this data and configuration in "
+                f"{context.store.root}: training it first."
+            )
+            context.console.print(said, soft_wrap=True)
             with _first_of_one():
-                metrics = train_model(part, run, resume=can_continue(run))
+                metrics = train_model(part, run, resume=goes_on)
                 end_wandb_run()  # the next model of this process logs to a W&B run of its own
             context.store.keep(folder, best_checkpoint(run), run, metrics["train/seconds"])
     return file

@@ -54,6 +54,10 @@ class AskedLog:
                     f"{file}, line {number}: not an answer ({error!r}); {remedy}"
                 ) from error
 
+    def __len__(self) -> int:
+        """The number of answers in the file."""
+        return len(self._known)
+
     def __call__(self, pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
         """Answers N questions; those without an answer in the file are asked and written there."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]

@@ -108,7 +108,10 @@ def confirm(forecast: Forecast, limits: Limits, console: Console) -> None:
         return
     reason = f"the other {forecast.questions:,} questions pass ask_above.{passed}"
     if not sys.stdin.isatty():
-        raise UserError(f"{reason}; give yes=true to go on, or a smaller max_questions=")
+        raise UserError(
+            f"{reason}; the answers are kept: the same command with its output_dir= and yes=true "
+            "goes on after them; or give a smaller max_questions="
+        )
     try:
         answer = console.input(f"{reason}; go on? [y/N] ")
     except EOFError:

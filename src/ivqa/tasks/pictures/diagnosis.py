@@ -144,6 +144,8 @@ def diagnose_pictures(cfg: Annotated[DictConfig, PictureKeys]) -> float:
     }
     meter = Meter(picture_asker(model, pictures), model.module)
     log = AskedLog(run_dir / "parts" / "asked.jsonl", meter, origin)
+    if len(log):
+        console.print(f"{len(log):,} answers are there from before", soft_wrap=True)
     beliefs = ask_in_plain_english(
         log,
         list(files),
