@@ -36,7 +36,7 @@ from ivqa.config.path_keys import check_places, command_paths, command_sentences
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
-from ivqa.runs.memory import keep_freed_memory
+from ivqa.runs.memory import keep_freed_memory, let_threads_sleep
 from ivqa.runs.resuming import (
     PROGRESS,
     absent_component,
@@ -57,6 +57,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     143 after SIGTERM, as shells and clusters expect.
     """
     keep_freed_memory()
+    let_threads_sleep()
     given = sys.argv[1:]
     continues: list[str] = []  # the command that continues this run, if there is one
     own: list[str] = []  # the user's arguments, without those of a stored run

@@ -1,10 +1,11 @@
-"""The settings of the memory allocator."""
+"""The settings of the memory allocator and of the threads."""
 
 import mmap
 import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,29 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     # The user's own setting is kept.
     trimmed = page_faults("keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072")
     assert trimmed > pages / 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other threads than libgomp's")
+@pytest.mark.parametrize(("chosen", "sleeps"), [({}, True), ({"OMP_WAIT_POLICY": "ACTIVE"}, False)])
+def test_threads_sleep_while_they_wait(chosen: dict[str, str], sleeps: bool) -> None:
+    """OMP_DISPLAY_ENV makes libgomp print its settings when PyTorch loads it."""
+    code = """
+import sys
+from pathlib import Path
+from ivqa.command_line import entry_point
+sys.argv = ["train.py", "--cfg", "job"]
+entry_point(Path("conf").absolute(), "train")
+import torch
+"""
+    environment = {name: x for name, x in os.environ.items() if not name.startswith("OMP_WAIT")}
+    environment |= {"OMP_DISPLAY_ENV": "VERBOSE", **chosen}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "GOMP_SPINCOUNT" in done.stderr
+    assert ("GOMP_SPINCOUNT = '0'" in done.stderr) == sleeps

@@ -1,4 +1,4 @@
-"""Settings of the memory allocator for training on a CPU."""
+"""Settings of the process for training on a CPU: its memory allocator and its threads."""
 
 import ctypes
 import os
@@ -17,3 +17,13 @@ def keep_freed_memory() -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(mmap_threshold, 32 << 20)  # bytes; the largest valid value
     libc.mallopt(trim_threshold, 2**31 - 1)
+
+
+def let_threads_sleep() -> None:
+    """Lets the threads of PyTorch sleep while they wait for each other; call it before its import.
+
+    By default they spin, which takes the processor from the thread that is waited for: from its
+    other hyper-thread, or where several programs run. Does nothing if the user says how to wait.
+    """
+    if "GOMP_SPINCOUNT" not in os.environ:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
