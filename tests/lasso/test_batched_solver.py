@@ -258,6 +258,18 @@ def test_the_processor_solves_what_is_uncertified(monkeypatch: pytest.MonkeyPatc
     assert found.uncertified == 0
 
 
+def test_a_pool_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = PoolProducts(np.ones((500, 4000), np.float32), centred=False)
+    screening = Screening(pool, 0.1, positive=True, dtype=torch.float32)
+
+    def full(*_: Any) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Tensor, "to", full)
+    with pytest.raises(ValueError, match=r"pool of 0\.0 GB does not fit on cuda; use cpu"):
+        BatchedSolver(pool, screening, "cuda", 1e-6)
+
+
 class _Waits(TorchDispatchMode):
     """Counts what the host waits for; fake tensors have no values, so it makes them up."""
 

@@ -21,7 +21,10 @@ from ivqa.lasso.column_products import SLACK
 from ivqa.lasso.pool_products import PoolProducts
 from ivqa.lasso.screening import Screening
 
-_MAX_ROUNDS = 100  # passes after which questions end uncertified; real ones need 8, signed ones 48
+# Passes after which questions end uncertified. Real questions need up to 16 where x >= 0, and 36
+# where signs are free. Among 20,000 random vectors a question with as many columns as dimensions
+# needs up to 290.
+_MAX_ROUNDS = 300
 _SURE = 1e-2  # the share of the tolerance below which a gap needs no further pass
 _SCREENING_ROUNDS = 2  # passes that only look for columns, in the number format for screening
 _COLUMNS_PER_PASS = 128  # the most columns that a pass adds to a working set
@@ -81,6 +84,9 @@ class BatchedSolver:
         screening: The problem, and the number format of the first passes.
         device: Where everything is computed. The pool must fit into its memory.
         tolerance: The largest gap of a certified solution.
+
+    Raises:
+        ValueError: The pool does not fit.
     """
 
     def __init__(
@@ -89,7 +95,11 @@ class BatchedSolver:
         self.pool, self.device, self.tolerance = pool, torch.device(device), tolerance
         self.lam, self.positive = screening.lam, screening.positive
         self.screening = screening.dtype
-        self.rows = pool.rows.to(device)
+        try:
+            self.rows = pool.rows.to(device)
+        except torch.OutOfMemoryError as error:
+            size = f"{pool.rows.nbytes / 1e9:.1f} GB"
+            raise ValueError(f"the pool of {size} does not fit on {device}; use cpu") from error
 
     def rank(self, targets: Tensor, excluded: Tensor, k: int) -> tuple[Tensor, ...]:
         """Ranks the pool for B questions.

@@ -116,7 +116,7 @@ class LassoSolver:
         self._local = threading.local()
         self._batched: BatchedSolver | None = None
         if torch.device(device).type != "cpu":
-            # On a processor it takes 4 to 12 times as long as the compiled working sets.
+            # On a processor it takes 7 to 10 times as long as the compiled working sets.
             self._batched = BatchedSolver(self.pool, self._screening, device, tolerance)
 
     def rank(
