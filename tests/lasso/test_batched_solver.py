@@ -258,6 +258,14 @@ def test_the_processor_solves_what_is_uncertified(monkeypatch: pytest.MonkeyPatc
     assert found.uncertified == 0
 
 
+def test_only_other_devices_than_the_processor_solve_in_batches() -> None:
+    pool = isotropic(9, 4, np.random.default_rng(0))
+    assert LassoSolver(pool)._batched is None
+    batched = LassoSolver(pool, device="meta")._batched
+    assert batched is not None
+    assert batched.rows.device == batched.device == torch.device("meta")
+
+
 def test_a_pool_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = PoolProducts(np.ones((500, 4000), np.float32), centred=False)
     screening = Screening(pool, 0.1, positive=True, dtype=torch.float32)

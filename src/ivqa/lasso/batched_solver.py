@@ -25,7 +25,6 @@ from ivqa.lasso.screening import Screening
 # where signs are free. Among 20,000 random vectors a question with as many columns as dimensions
 # needs up to 290.
 _MAX_ROUNDS = 300
-_SURE = 1e-2  # the share of the tolerance below which a gap needs no further pass
 _SCREENING_ROUNDS = 2  # passes that only look for columns, in the number format for screening
 _COLUMNS_PER_PASS = 128  # the most columns that a pass adds to a working set
 _FEW_MISSED, _FEW_MISSED_SHARE = 4, 1 / 16  # as on the processor: then lam falls
@@ -134,13 +133,9 @@ class BatchedSolver:
         for passes in range(1, _MAX_ROUNDS + 1):
             first = passes <= _SCREENING_ROUNDS
             dtype = torch.float64 if precise else self.screening if first else torch.float32
-            before = batch.gap
             columns, gram, gradient, hidden = self._search(batch, k, dtype, passes)
             precise = not first and bool(hidden.any())
-            # A gap just below the tolerance gets another pass: coefficients may be inaccurate where
-            # columns nearly depend on each other.
             done = batch.gap <= self.tolerance
-            done &= (batch.gap <= _SURE * self.tolerance) | (before <= self.tolerance)
             finished, left = done.nonzero()[:, 0], (~done).nonzero()[:, 0]
             if len(finished):
                 yield batch.of(finished), passes
