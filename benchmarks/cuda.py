@@ -1,8 +1,8 @@
 """Goal: a CUDA device is at least ten times as fast as the processor in every hot path.
 
 Image features reach it. Training and sampling are limited by the start of many small kernels,
-beliefs also by the words of the questions, which the processor splits. LASSO solves its working
-sets on the processor, and they take most of the time.
+beliefs also by the words of the questions, which the processor splits. LASSO is solved in batches
+on the device.
 
 Image features, training steps, sampling, the search of beliefs, and LASSO with products in
 bfloat16, each at the sizes of conf/model with random weights and inputs, in turn on both devices.

@@ -127,6 +127,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vqa.networks.n2nmn": (),
     "vqa.networks.kernels": (),
     "vqa.networks.neural_modules": (),
+    "lasso.batched_solver": ("lasso/test_batched_solver.py",),
     "lasso.certificate": (),
     "lasso.solver": (),
     "lasso.screening": (),

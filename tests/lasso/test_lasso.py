@@ -97,8 +97,8 @@ def test_batches_chunks_and_memory_maps_change_nothing(
     np.save(tmp_path / "pool.npy", pool)
     mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
     whole = LassoRanker(pool, settings=SolverSettings(screening=torch.float32)).rank(vectors)
-    monkeypatch.setattr(pool_products, "_CPU_CHUNK_BYTES", 37 * 2 * 20)  # 37 rows in bfloat16
-    monkeypatch.setattr(pool_products, "_CPU_PRODUCT_BYTES", 30 * 4 * 7)
+    monkeypatch.setattr(pool_products, "_CHUNK_BYTES", 37 * 2 * 20)  # 37 rows in bfloat16
+    monkeypatch.setattr(pool_products, "_PRODUCT_BYTES", 30 * 4 * 7)
     small_batches = SolverSettings(screening=screening, batch_size=7, progress=True)
     parts = LassoRanker(mapped, settings=small_batches).rank(vectors)
     np.testing.assert_array_equal(whole.indices, parts.indices)

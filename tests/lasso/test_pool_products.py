@@ -8,7 +8,7 @@ from ivqa.lasso.pool_products import PoolProducts
 
 def _pool(rows: int, size: int) -> PoolProducts:
     vectors = np.random.default_rng(0).normal(size=(rows, size)).astype(np.float32)
-    return PoolProducts(vectors, centred=False, device=torch.device("cpu"))
+    return PoolProducts(vectors, centred=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -17,8 +17,8 @@ def _pool(rows: int, size: int) -> PoolProducts:
 def test_the_largest_are_those_of_the_whole_product(
     dtype: torch.dtype, number: int, magnitude: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_products, "_CPU_CHUNK_BYTES", 2**16)
-    monkeypatch.setattr(pool_products, "_CPU_PRODUCT_BYTES", 2**12)
+    monkeypatch.setattr(pool_products, "_CHUNK_BYTES", 2**16)
+    monkeypatch.setattr(pool_products, "_PRODUCT_BYTES", 2**12)
     pool = _pool(900, 32)
     vectors = torch.randn(5, 32, generator=torch.manual_seed(1)).double()
     masked = torch.tensor([0, 0, 3]), torch.tensor([899, 7, 7])
@@ -75,7 +75,7 @@ def test_unexplained_vectors_are_residuals_of_the_ridge_regression(centred: bool
     rng = np.random.default_rng(3)
     common = rng.normal(size=(2, 64))
     rows = rng.normal(size=(400, 2)) @ common + 0.1 * rng.normal(size=(400, 64)) + 0.5
-    pool = PoolProducts(rows.astype(np.float32), centred=centred, device=torch.device("cpu"))
+    pool = PoolProducts(rows.astype(np.float32), centred=centred)
     vectors = torch.from_numpy(common + 0.5 + 0.3 * rng.normal(size=(2, 64)))
     vectors -= vectors.mean(dim=1, keepdim=True) if centred else 0
     left = pool.unexplained(vectors)
@@ -91,6 +91,6 @@ def test_unexplained_vectors_are_residuals_of_the_ridge_regression(centred: bool
 def test_a_small_pool_and_a_pool_of_zeros_explain_nothing() -> None:
     vectors = torch.randn(3, 4).double()
     torch.testing.assert_close(_pool(9, 4).unexplained(vectors), vectors)
-    zeros = PoolProducts(np.zeros((50, 32), np.float32), centred=False, device=torch.device("cpu"))
+    zeros = PoolProducts(np.zeros((50, 32), np.float32), centred=False)
     vectors = torch.randn(3, 32).double()
     torch.testing.assert_close(zeros.unexplained(vectors), vectors)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from ivqa.lasso.selection import Largest, LargestOnDevice
+from ivqa.lasso.selection import Largest
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -18,19 +18,6 @@ def test_chunks_in_any_order_give_the_largest(dtype: torch.dtype, shift: float) 
         values, rows = parts[0].sorted(parts[1])
         torch.testing.assert_close(values, wanted.values[:, :60])
         torch.testing.assert_close(rows, wanted.indices[:, :60])
-
-
-def test_selection_on_a_device_finds_the_same() -> None:
-    products = torch.randn(4, 500, generator=torch.manual_seed(1))
-    floors = torch.tensor([-float("inf"), 0.0, 2.5, 9.0])
-    here, there = Largest(floors, 40), LargestOnDevice(floors, 40)
-    for start in (0, 250):
-        for largest in (here, there):
-            largest.add(products[:, start : start + 250].contiguous(), start)
-    (values, rows), (wanted, places) = here.sorted(), there.sorted()
-    torch.testing.assert_close(values, wanted)
-    found = values > -float("inf")
-    torch.testing.assert_close(rows[found], places[found])
 
 
 def test_floors_and_masked_products() -> None:

@@ -9,7 +9,8 @@ method. One product of the residuals with the whole pool, shared by up to 1,024 
 columns that the working sets miss. That product may be in bfloat16; bounds on its rounding errors
 tell which correlations have to be computed again in float64. A solution is finished when its
 duality gap over the whole pool, the certificate, is at most 1e-6 of the objective. A problem that
-is not finished after 300 passes ends with its gap, and `Ranking.uncertified` counts it.
+is not finished after 300 passes ends with its gap, and `Ranking.uncertified` counts it. On a GPU
+the same method runs in batches, with the pool and all steps on the device.
 
 The package takes and returns arrays and imports nothing else of ivqa. Numeric constants, with their
 reasons, stand beside the code that reads them; they were tuned on a CPU with two cores and pools of

@@ -1,8 +1,8 @@
 """Products of many vectors with a whole pool, of which only the largest are kept.
 
 A product with the pool costs more than everything else. It is computed chunk by chunk, in the
-number format that the question needs, in buffers that are allocated once. On a CPU each thread has
-its own chunks, which stay in its cache until the largest products are selected.
+number format that the question needs, in buffers that are allocated once. Each thread has its own
+chunks, which stay in its cache until the largest products are selected.
 """
 
 import itertools
@@ -19,14 +19,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ivqa.lasso.compiling import compiled
-from ivqa.lasso.selection import Largest, LargestOnDevice
+from ivqa.lasso.selection import Largest
 from ivqa.lasso.threads import SingleThreads
 
-# Bytes of a chunk of the pool in bfloat16, and of its products in float32. On a CPU both stay in
-# the processor's cache until the largest products are selected; other devices are faster with
-# larger products.
-_CPU_CHUNK_BYTES, _CPU_PRODUCT_BYTES = 8 * 2**20, 4 * 2**20
-_DEVICE_CHUNK_BYTES, _DEVICE_PRODUCT_BYTES = 64 * 2**20, 32 * 2**20
+# Bytes of a chunk of the pool in bfloat16, and of its products in float32. Both stay in the
+# processor's cache until the largest products are selected.
+_CHUNK_BYTES, _PRODUCT_BYTES = 8 * 2**20, 4 * 2**20
 # Vectors are padded with zeros to a multiple of these numbers. Other sizes take up to 1.5 times as
 # long, and torch keeps a compiled bfloat16 product of several megabytes for every size.
 _VECTORS_MULTIPLES = {torch.bfloat16: 64, torch.float32: 8}
@@ -51,10 +49,9 @@ class PoolProducts:
             than the memory.
         centred: Whether the problem has each column minus its mean over the d coordinates. The
             stored rows stay as they are: products with centred vectors are the same.
-        device: Where products with the whole pool are computed.
 
     Attributes:
-        rows: The pool, (N, d) float32, on the CPU.
+        rows: The pool, (N, d) float32.
         largest_norm: The largest norm of a row.
 
     Raises:
@@ -66,13 +63,12 @@ class PoolProducts:
         pool: NDArray[np.float32],
         *,
         centred: bool,
-        device: torch.device,
     ) -> None:
         with warnings.catch_warnings():
             # A memory map is read-only, and nothing here writes to the pool.
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.rows = torch.from_numpy(np.ascontiguousarray(pool))
-        self.centred, self.device = centred, device
+        self.centred = centred
         self._gathered = threading.local()
         self._buffers: dict[tuple[tuple[str, int], torch.dtype], Tensor] = {}
         self.largest_norm = self._largest_norm()
@@ -162,7 +158,7 @@ class PoolProducts:
 
     def unexplained(self, vectors: Tensor) -> Tensor:
         """Residuals of a ridge regression of vectors (B, d) on a sample of the pool; (B, d)."""
-        sample, factor = self._sample
+        sample, factor = (part.to(vectors.device) for part in self._sample)
         # The dual form of ridge regression: a system of m equations, one a sampled row, not of d.
         products = sample @ vectors.to(sample.dtype).t()
         return vectors - (torch.cholesky_solve(products, factor).t() @ sample)
@@ -211,31 +207,27 @@ class PoolProducts:
             with m = min(number, N).
         """
         size, number = len(vectors), min(number, len(self))
-        factors = vectors.to(self.device, dtype)
+        factors = vectors.to(dtype)
         factors = F.pad(factors, (0, 0, 0, -size % _VECTORS_MULTIPLES[dtype]))
         # Sorted by row, the masked pairs of a chunk are one slice.
         order = masked[1].argsort()
-        which, rows = masked[0][order].to(self.device), masked[1][order].contiguous()
+        which, rows = masked[0][order], masked[1][order].contiguous()
         floors = torch.full((size,), -torch.inf) if least is None else least
         floors = floors.to(dtype)
         starts = range(0, len(self), self._width(len(factors)))
         # One iterator for all threads: each takes the next chunk when it is free.
         waiting = iter(starts)
 
-        def search(thread: int, best: Largest | LargestOnDevice) -> None:
+        def search(thread: int, best: Largest) -> None:
             for start in waiting:
                 stop = min(start + starts.step, len(self))
                 products = self.multiply(factors, start, stop, thread)[:size]
                 if magnitude:
                     products.abs_()
                 part = slice(*torch.searchsorted(rows, torch.tensor([start, stop])).tolist())
-                products[which[part], (rows[part] - start).to(self.device)] = -torch.inf
+                products[which[part], rows[part] - start] = -torch.inf
                 best.add(products, start)
 
-        if self.device.type != "cpu":
-            found = LargestOnDevice(floors, number)
-            search(0, found)
-            return found.sorted()
         with SingleThreads() as threads:
             parts = [Largest(floors, number) for _ in range(threads.number)]
             threads.map(lambda thread: search(thread, parts[thread]), range(threads.number))
@@ -243,11 +235,8 @@ class PoolProducts:
 
     def _width(self, size: int) -> int:
         """Rows of the pool that are multiplied with `size` vectors at a time."""
-        chunk, products = _DEVICE_CHUNK_BYTES, _DEVICE_PRODUCT_BYTES
-        if self.device.type == "cpu":
-            chunk, products = _CPU_CHUNK_BYTES, _CPU_PRODUCT_BYTES
         # 2 bytes a number in bfloat16, 4 in float32.
-        width = min(chunk // (2 * self.dimensions), products // (4 * max(1, size)))
+        width = min(_CHUNK_BYTES // (2 * self.dimensions), _PRODUCT_BYTES // (4 * max(1, size)))
         return max(1, width // _ROWS_MULTIPLE * _ROWS_MULTIPLE or width)
 
     def multiply(self, vectors: Tensor, start: int, stop: int, thread: int) -> Tensor:
@@ -257,7 +246,7 @@ class PoolProducts:
         next call of this thread overwrites it.
         """
         chunk = self.rows[start:stop]
-        if vectors.dtype != chunk.dtype or self.device != chunk.device:
+        if vectors.dtype != chunk.dtype:
             chunk = self._buffer(("chunk", thread), chunk.shape, vectors.dtype).copy_(chunk)
         products = self._buffer(("products", thread), (len(vectors), len(chunk)), vectors.dtype)
         return torch.mm(vectors, chunk.t(), out=products)
@@ -266,7 +255,7 @@ class PoolProducts:
         count = math.prod(shape)
         buffer = self._buffers.get((name, dtype))
         if buffer is None or len(buffer) < count:
-            buffer = torch.empty(count, dtype=dtype, device=self.device)
+            buffer = torch.empty(count, dtype=dtype)
             self._buffers[name, dtype] = buffer
         return buffer[:count].view(*shape)
 

@@ -20,7 +20,7 @@ _BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 
 
 class Largest:
-    """The largest products so far of each of B vectors with the rows of a pool, on the CPU.
+    """The largest products so far of each of B vectors with the rows of a pool.
 
     Of equal products those of the first rows count, in whatever order they arrive.
 
@@ -76,29 +76,6 @@ class Largest:
         values = bits.view(self.dtype).float()
         # Entries hold _MAX_ROW - row: of equal products, the one of the first row is the largest.
         return values, (_MAX_ROW - (found & _MAX_ROW)).where(values > -torch.inf, 0)
-
-
-class LargestOnDevice:
-    """The same for products on a device, which sorts them."""
-
-    def __init__(self, floors: Tensor, number: int) -> None:
-        self.number, self._floors = number, floors.float()[:, None]
-        self._values = torch.full((len(floors), number), -torch.inf)
-        self._rows = torch.zeros(len(floors), number, dtype=torch.int64)
-
-    def add(self, products: Tensor, start: int) -> None:
-        """Adds a chunk of products (B, n) on the device, see `Largest.add`."""
-        # The device finds the best of a chunk; merging so few is cheap on the CPU.
-        top = products.topk(min(self.number, products.shape[1]), dim=1)
-        values = torch.cat([self._values, top.values.float().cpu()], dim=1)
-        rows = torch.cat([self._rows, top.indices.cpu() + start], dim=1)
-        best = values.topk(self.number, dim=1)
-        self._values, self._rows = best.values, rows.gather(1, best.indices)
-
-    def sorted(self) -> tuple[Tensor, Tensor]:
-        """Values (B, number) float32, -inf where too few counted, and rows (B, number)."""
-        over = self._values > self._floors
-        return self._values.where(over, -torch.inf), self._rows
 
 
 @compiled

@@ -48,7 +48,7 @@ class LassoRanker(LassoSolver):
 
     Args:
         *problem: pool, lam and positive of `LassoSolver`.
-        device: Where products with the whole pool are computed.
+        device: Where it solves, see `LassoSolver`.
         settings: Those of `LassoSolver`. Where `screening` is None, it is the fastest number
             format of the device; certificates hold for each.
         **options: The other arguments of `LassoSolver`. With intercept=True each vector is centred
