@@ -131,7 +131,7 @@ class NoiseCurve:
             figures["trend"] = float(trend)
             centred = np.arange(1, len(means)) - len(means) / 2
             slopes = drawn[:, 1:] @ centred / (centred @ centred)  # (R,)
-            slope = centred @ means[1:] / (centred @ centred)
+            slope = float(centred @ means[1:] / (centred @ centred))
             figures |= with_ends("slope", slope, *interval(slopes))
         return figures
 
