@@ -98,7 +98,8 @@ def test_the_named_pair_contradicts_itself(folder: Path, monkeypatch: pytest.Mon
     assert beliefs.index(there) + 1 in (color.contradicts or [])
     text = " ".join(PAGE.read_text().split())
     said = re.search(
-        r"(\d+) percent sure that the square is (\w+), and (\d+) percent sure that there is no", text
+        r"(\d+) percent sure that the square is (\w+), and (\d+) percent sure that there is no",
+        text,
     )
     assert said is not None
     assert (said[2], "no") == (color.answer, there.answer)
