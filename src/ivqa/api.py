@@ -8,7 +8,7 @@ Example:
     >>> ivqa.load_vqa("mlb").answer("photo.jpg", ["Is it raining?"])  # doctest: +SKIP
     ['yes']
     >>> found = ivqa.diagnose(lambda picture, question: "yes", "photos")  # doctest: +SKIP
-    >>> found.beliefs.query("suspect")[["question", "answer"]]  # doctest: +SKIP
+    >>> found.beliefs.query("suspect")[["picture", "question", "answer"]]  # doctest: +SKIP
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -164,8 +164,16 @@ class Diagnosis:
 
     @property
     def beliefs(self) -> pd.DataFrame:
-        """One row for each question, with the columns of beliefs.jsonl."""
-        return pd.DataFrame([vars(belief) for belief in self.found.beliefs])
+        """One row for each question: the columns of beliefs.jsonl, and `picture`.
+
+        That is the file; for an image or an array, its number among the pictures, from 1.
+        """
+        rows = []
+        for belief in self.found.beliefs:
+            picture = self.found.pictures.path(belief.image_id)
+            shown = str(picture) if isinstance(picture, Path) else belief.image_id
+            rows.append({**vars(belief), "picture": shown})
+        return pd.DataFrame(rows)
 
     @property
     def metrics(self) -> dict[str, float]:

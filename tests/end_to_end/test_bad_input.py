@@ -89,7 +89,11 @@ def test_damaged_data_are_refused(
         (["model.image_features=[grids]"], ["grids", "offer"]),
         (["data.root=nowhere"], ["nowhere"]),
         (["min_word_count=1000000"], ["no word occurs 1000000 times", "lower min_word_count"]),
-        (["model.module._target_=ivqa.Nothing"], ["cannot be imported"]),
+        (["model.module._target_=ivqa.Nothing"], ["cannot be imported: No module named 'ivqa.N"]),
+        (
+            ["model.module._target_=my_rewards.Own"],
+            ["my_rewards.Own cannot be imported: there is no module my_rewards; put its folder on"],
+        ),
     ],
 )
 def test_wrong_overrides_are_refused(
@@ -99,6 +103,7 @@ def test_wrong_overrides_are_refused(
     status, printed = run("train", "data=vqa_json", f"data.root={tiny_root}", *tiny, *overrides)
     assert status == 1
     assert "Traceback" not in printed
+    assert "Are you sure" not in printed  # Hydra's own log of the same error
     assert printed.count("error:") == 1
     for word in expected:
         assert word in printed

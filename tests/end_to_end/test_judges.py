@@ -102,7 +102,7 @@ def test_judges_type_and_people_correct_their_shares(
         ("mlbb", "there is no judge=mlbb; did you mean mlb"),
         ("ivqa_vae", "judge=ivqa_vae answers no questions; choose a VQA model"),
         ("[n2nmn,mlb]", "judge=mlb is the model whose beliefs are judged"),
-        ("hf_blip", "measuring_models.parts.hf_blip.path must be set"),
+        ("hf_blip", "measuring_models.parts.hf_blip.path must be set to a folder"),
     ],
 )
 def test_a_wrong_judge_is_one_sentence_before_any_work(

@@ -362,6 +362,10 @@ def test_any_function_is_a_model(photos: Path, tmp_path: Path) -> None:
     assert len(asked) == len(set(asked)) == len(found.beliefs) == 60
     assert set(found.beliefs.columns) >= {"image_id", "question", "answer", "phi", "suspect"}
     assert set(found.beliefs["phi"]) == {0.8}
+    files = [str(file) for file in sorted(photos.glob("*.png"))]
+    assert set(found.beliefs["picture"]) == set(files)
+    for row in found.beliefs.itertuples():
+        assert row.picture == files[row.image_id - 1]
     assert found.metrics["search/questions"] == 60
     assert found.metrics["beliefs/errors_at_least"] > 0
     page = found.save(tmp_path / "page")
@@ -370,6 +374,16 @@ def test_any_function_is_a_model(photos: Path, tmp_path: Path) -> None:
     pictures = [Image.new("RGB", (32, 32)), np.zeros((32, 32, 3), np.uint8)]
     in_memory = ivqa.diagnose(lambda picture, question: "yes", pictures, max_questions=20)
     assert set(in_memory.beliefs["image_id"]) == {1, 2}
+    assert list(in_memory.beliefs["picture"]) == list(in_memory.beliefs["image_id"])
+    # Each row has the picture that the model saw: the second of three says no.
+    mixed = [files[1], Image.new("L", (8, 8), 7), files[0]]
+    seen = ivqa.diagnose(
+        lambda picture, question: "no" if picture.size == (8, 8) else "yes", mixed, max_questions=20
+    ).beliefs
+    assert set(seen["picture"]) == {files[1], 2, files[0]}
+    assert [row.answer == "no" for row in seen.itertuples()] == [
+        row.picture == 2 for row in seen.itertuples()
+    ]
     assert set(in_memory.beliefs["phi"]) == {1.0}
     assert in_memory.save(tmp_path / "memory").is_file()
 

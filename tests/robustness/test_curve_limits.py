@@ -53,13 +53,17 @@ def test_the_bootstrap_of_a_curve_draws_images() -> None:
     accuracies = np.random.default_rng(0).random((3, 40))
     curve = NoiseCurve(accuracies, ["other"] * 40, images=np.zeros(40, dtype=np.int64))
     metrics = curve.metrics()
-    for name in ("partition_0/accuracy", "partition_2/accuracy", "r_score"):
+    for name in ("partition_0/accuracy", "partition_2/accuracy", "r_score", "slope"):
         ends = [metrics[f"{name}_{end}"] for end in ("low", "high")]
         assert ends == pytest.approx([metrics[name]] * 2)
     halves = NoiseCurve(accuracies, ["other"] * 40, images=np.repeat([8, 9], 20)).metrics()
     means = [accuracies[0, :20].mean(), accuracies[0, 20:].mean()]
     ends = [halves[f"partition_0/accuracy_{end}"] for end in ("low", "high")]
     assert ends == pytest.approx(sorted(means))
+    # Two noisy levels: the slope is their difference.
+    slopes = [accuracies[2, half].mean() - accuracies[1, half].mean()
+              for half in (slice(20), slice(20, 40))]  # fmt: skip
+    assert [halves["slope_low"], halves["slope_high"]] == pytest.approx(sorted(slopes))
 
 
 @pytest.mark.parametrize(("clean", "below"), [(0.4, 1), (0.5, 1), (0.6, 0)])

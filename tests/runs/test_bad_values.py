@@ -409,6 +409,19 @@ def test_what_a_command_can_do_without_may_be_deleted(override: str) -> None:
     _checked(f"train model=mlb {override}")
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("evaluate model=hf_blip", "model.path must be set to a folder that save_pretrained wrote"),
+        ("evaluate model=openai", "model.path must be set to the name of the served model"),
+        ("evaluate encoder=word_vectors", "encoder.path must be set$"),
+    ],
+)
+def test_a_missing_path_says_what_it_is(command: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        _checked(command)
+
+
 @pytest.mark.parametrize("value", ["null", "5"])
 def test_a_class_has_a_name(value: str) -> None:
     for key in ("model.module._target_", "data._target_", "callbacks.best._target_"):

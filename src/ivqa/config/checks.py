@@ -1,6 +1,7 @@
 """Checks of a whole configuration before any work starts; all faults are reported at once."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def check_config(cfg: DictConfig) -> None:
     reference = _same_choices(cfg)
     found = [*nodes(cfg)]
     chosen = [*nodes(reference)] if reference is not None else []
-    faults = [f"{key} must be set" for key in sorted(missing_keys(found))]
+    faults = [f"{key} must be set{_to_what(cfg, key)}" for key in sorted(missing_keys(found))]
     if reference is not None:
         faults += [
             f"{group} must be set; choose a file of conf/{group}"
@@ -79,6 +80,17 @@ def check_config(cfg: DictConfig) -> None:
     faults = faults or value_faults(cfg, found) or rule_faults(cfg, found)
     if faults:
         raise UserError("configuration: " + "; ".join(faults))
+
+
+def _to_what(cfg: DictConfig, key: str) -> str:
+    """What the missing `path` of a model is; "" for another key."""
+    parent, _, last = key.rpartition(".")
+    model = OmegaConf.select(cfg, parent) if parent else cfg
+    if last != "path" or "module" not in model:
+        return ""
+    if "base_url" in model:
+        return " to the name of the served model, as BASE_URL/models lists it"
+    return " to a folder that save_pretrained wrote, or to a hub id"
 
 
 def _deleted(cfg: DictConfig, chosen: Sequence[Node]) -> list[str]:
@@ -135,7 +147,7 @@ def _unknown_arguments(node: DictConfig, prefix: str) -> list[str]:
     try:
         target = get_object(node._target_)
     except Exception as error:
-        return [f"{prefix}_target_={node._target_} cannot be imported ({reason_of(error)})"]
+        return [f"{prefix}_target_={node._target_} cannot be imported: {_why_not(error)}"]
     parameters = arguments_of(target)
     if "**" in parameters:
         return []
@@ -144,6 +156,15 @@ def _unknown_arguments(node: DictConfig, prefix: str) -> list[str]:
         for key in node
         if key not in parameters and key not in _INSTANTIATE_WORDS
     ]
+
+
+def _why_not(error: Exception) -> str:
+    """Why Hydra could not import a class, in one sentence: its own has three lines."""
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    package = cause.name if isinstance(cause, ModuleNotFoundError) else None
+    if package and "." not in package and package not in sys.modules:
+        return f"there is no module {package}; put its folder on PYTHONPATH, or install it"
+    return reason_of(cause)
 
 
 def _is_added(node: DictConfig, key: str, known: DictConfig) -> bool:

@@ -77,9 +77,10 @@ class NoiseCurve:
             - trend: Spearman's rank correlation of level and accuracy; -1 where the accuracy falls
               with every level; 0, not undefined, where all noisy levels have the same accuracy,
               so that a sweep can compare this too; absent with fewer than two noisy levels;
-            - slope: the least-squares slope of accuracy over the noisy levels, per level; below 0
-              where the ranking orders the questions by their noise, the further the better, while
-              trend is -1 for any such ranking; absent with fewer than two noisy levels.
+            - slope, slope_low, slope_high: the least-squares slope of accuracy over the noisy
+              levels, per level; below 0 where the ranking orders the questions by their noise, the
+              further the better, while trend is -1 for any such ranking; absent with fewer than two
+              noisy levels.
 
             Without noisy levels there are only the accuracies.
         """
@@ -129,7 +130,9 @@ class NoiseCurve:
             trend = 0.0 if equal else spearmanr(np.arange(1, len(means)), means[1:]).statistic
             figures["trend"] = float(trend)
             centred = np.arange(1, len(means)) - len(means) / 2
-            figures["slope"] = float(centred @ means[1:] / (centred @ centred))
+            slopes = drawn[:, 1:] @ centred / (centred @ centred)  # (R,)
+            slope = float(centred @ means[1:] / (centred @ centred))
+            figures |= with_ends("slope", slope, *interval(slopes))
         return figures
 
 
