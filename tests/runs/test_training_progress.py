@@ -45,7 +45,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         times = SimpleNamespace(monotonic=lambda: next(clock))
         monkeypatch.setattr("ivqa.runs.callbacks.time", times)
         _train(TrainingProgress("mlb", leave=False), **limits)
-        return [line for line in capsys.readouterr().out.splitlines() if "mlb" in line]
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("mlb: ")]
 
     return train
 
