@@ -167,7 +167,7 @@ def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run was started there"):
         command_line([f"resume={tmp_path}"])
     (tmp_path / "config.yaml").write_text("seed: 1\n")
-    with pytest.raises(ValueError, match="before its first checkpoint"):
+    with pytest.raises(ValueError, match="the run has stored nothing yet; give its command again"):
         command_line([f"resume={tmp_path}"])
 
 
@@ -429,9 +429,15 @@ def test_the_command_that_continues_is_complete_or_absent(
     assert continuing_command(given) is None  # nothing was started
     _started(run_dir)
     assert continuing_command(given) is None
-    for name in ("config.yaml", "overrides.yaml"):
-        (run_dir / name).touch()
-        assert continuing_command(given) is None  # it wrote nothing to continue from
+    (run_dir / "config.yaml").touch()
+    assert continuing_command(given) is None
+    (run_dir / "overrides.yaml").touch()
+    line = continuing_command(given)  # it wrote nothing to continue from: its whole command
+    assert line is not None
+    assert shlex.split(line) == [
+        *(sys.executable, "/some where/train.py", "--config-dir", "my conf"),
+        *("model=mine", "trust=[mine]", "seed=2", f"output_dir={run_dir}"),
+    ]
     (run_dir / "progress.json").touch()
     line = continuing_command(given)
     assert line is not None
