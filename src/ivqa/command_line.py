@@ -43,6 +43,8 @@ from ivqa.runs.resuming import (
     check_command,
     continuing_command,
     needs_folder,
+    program_name,
+    recorded_command,
 )
 from ivqa.store.files import check_folder, no_folder, read_yaml
 from ivqa.terminal import terminal
@@ -58,7 +60,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     """
     keep_freed_memory()
     let_threads_sleep()
-    given = sys.argv[1:]
+    given, program = sys.argv[1:], program_name(config_name)
     continues: list[str] = []  # the command that continues this run, if there is one
     own: list[str] = []  # the user's arguments, without those of a stored run
     # Hydra then raises errors instead of printing a shortened traceback and exiting.
@@ -92,7 +94,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
             _check_resumed(cfg, own, conf_dir)
             _say_start()
             check_places(cfg)
-            return run_task(cfg, conf_dir)
+            return run_task(cfg, recorded_command(program, given))
         except BaseException as error:
             continues[:] = filter(None, [continuing_command(given)])
             if not isinstance(error, Exception) or HydraConfig.get().mode is RunMode.MULTIRUN:
@@ -159,8 +161,8 @@ def _say_start() -> None:
         terminal(stderr=True).print(text, soft_wrap=True, highlight=False)
 
 
-def run_task(cfg: DictConfig, conf_dir: Path) -> float:
-    """Checks and completes the configuration and runs its task.
+def run_task(cfg: DictConfig, command: Sequence[str]) -> float:
+    """Checks and completes the configuration and runs its task; provenance.json has the `command`.
 
     Returns:
         The headline metric of the task, for sweepers.
@@ -182,7 +184,7 @@ def run_task(cfg: DictConfig, conf_dir: Path) -> float:
     cfg.output_dir = HydraConfig.get().runtime.output_dir
     model = (cfg.get("vqa") or cfg.get("model") or {}).get("name")
     hydra_cfg = HydraConfig.get()
-    provenance.begin(f"{hydra_cfg.job.config_name}.py", list(hydra_cfg.overrides.task), model)
+    provenance.begin(command, model)
     run_dir, is_first = Path(cfg.output_dir), not rank_zero_only.rank  # type: ignore[attr-defined]
     if repo := cfg.get("push_to_hub") if is_first else None:
         from ivqa.hub import check_can_push, push_run

@@ -52,10 +52,10 @@ class Record:
 _current = Record()  # of this process: a process runs one command at a time
 
 
-def begin(program: str, overrides: Sequence[str], model: str | None) -> None:
-    """Begins the record of a command: program ("evaluate.py"), its arguments and its model."""
+def begin(command: Sequence[str], model: str | None) -> None:
+    """Begins the record of a command: its words, with "python" or "ivqa" first, and its model."""
     global _current
-    _current = Record(shlex.join(["python", program, *overrides]), model)
+    _current = Record(shlex.join(command), model)
 
 
 def note_model(path: str, revision: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -33,9 +34,15 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     first = tmp_path / "first"
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
-    command = _command(tiny_root, "vqa=mlb", "logger=wandb", f"output_dir={first}")
+    own = "+model.module.rewards.own={_target_:ivqa.diagnosis.DiversityReward}"
+    command = _command(tiny_root, "vqa=mlb", own, "logger=wandb", f"output_dir={first}")
     status, printed = run("diagnose", *command)
     assert status == 0, printed
+    origin = json.loads((first / "provenance.json").read_text())
+    assert shlex.split(origin["command"]) == ["python", "diagnose.py", *command]
+    chart = (first / "report.html").read_text().partition("Rewards of the policy. ")[2]
+    shown = re.findall(r"(\w+): 2: ", chart.partition('"')[0])  # the last step of the first epoch
+    assert shown == ["reward", "goal", "legality", "diversity", "own"]
     files = first / "wandb" / "latest-run" / "files" / "media"
     assert list(files.glob("html/report_*.html"))
     assert list(files.glob("table/beliefs_table_*.json"))
@@ -86,6 +93,9 @@ def test_a_model_is_diagnosed_and_the_diagnosis_resumes(
     assert "No trained" not in printed
     assert read_beliefs(second / "beliefs.jsonl") == beliefs
     assert metrics_of(second) == metrics
+    origin = json.loads((second / "provenance.json").read_text())
+    whole = ["python", "diagnose.py", *command[:-1], f"output_dir={second}"]
+    assert shlex.split(origin["command"]) == whole
     # The most important follow-ups are asked first; known answers are not asked for again.
     known = (second / "parts" / "asked.jsonl").read_bytes()
     status, printed = run("diagnose", f"resume={second}", "max_follow_ups=3")

@@ -1,13 +1,19 @@
 """Charts as SVG: places by hand, and what they say to screen readers."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from markupsafe import Markup
 
 from ivqa.diagnosis import Belief
-from ivqa.report.belief_charts import calibration_chart, confidence_chart, policy_chart
+from ivqa.report.belief_charts import (
+    calibration_chart,
+    confidence_chart,
+    policy_chart,
+    read_curves,
+)
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.charts import Line, Part, bar_chart, line_chart, noise_chart
 
@@ -103,3 +109,18 @@ def test_noise_and_rewards() -> None:
     assert noise_chart({"m": {}}) is None
     rewards = policy_chart({"goal": [(100, 0.5), (200, 0.75)]})
     assert _said(rewards) == "Rewards of the policy. goal: 100: 50%, 200: 75%."
+
+
+def test_all_rewards_of_a_run_are_drawn(tmp_path: Path) -> None:
+    """Also one of the user, and a fifth line: there are four colours and four dashes."""
+    names = ["reward", "goal", "legality", "diversity", "short"]
+    cells = [f"val/{name}" for name in [*names, "unique"]]
+    rows = [f"{step},{','.join([f'0.{step}'] * len(cells))}" for step in (1, 2)]
+    file = tmp_path / "metrics.csv"
+    file.write_text("\n".join([f"step,{','.join(cells)}", *rows]))
+    curves = read_curves(file, [*names, "of another run"])
+    assert curves == {name: [(1, 0.1), (2, 0.2)] for name in names}
+    lines = _svg(policy_chart(curves)).findall("polyline")
+    styles = {(line.get("class"), line.get("stroke-dasharray")) for line in lines}
+    assert len(styles) == len(lines) == len(names)
+    assert {name for name, _ in styles} == {f"line s{color}" for color in range(4)}

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ivqa.config.choices import composed_choices, composition_error, leaf_keys
 from ivqa.config.error_messages import describe, is_user_error
 from ivqa.config.short_forms import expanded, shortened
 from ivqa.errors import UserError
-from ivqa.runs.resuming import continuing_command
+from ivqa.runs.resuming import continuing_command, program_name, recorded_command
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -166,7 +167,7 @@ def test_resume_needs_a_run_and_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run was started there"):
         command_line([f"resume={tmp_path}"])
     (tmp_path / "config.yaml").write_text("seed: 1\n")
-    with pytest.raises(ValueError, match="before its first checkpoint"):
+    with pytest.raises(ValueError, match="the run has stored nothing yet; give its command again"):
         command_line([f"resume={tmp_path}"])
 
 
@@ -408,11 +409,12 @@ def test_errors_of_the_disk_are_the_user_s_to_mend(number: int, is_users: bool) 
         assert "choose " in told or "make room" in told
 
 
-def _started(folder: Path, mode: str = "RUN") -> None:
+def _started(folder: Path, mode: str = "RUN", overrides: Sequence[str] = ()) -> None:
     """Makes this process one that Hydra started with this directory."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", [f"hydra.mode={mode}"], return_hydra_config=True)
     cfg.hydra.runtime.output_dir = cfg.hydra.sweep.dir = str(folder)
+    cfg.hydra.overrides.task = list(overrides)
     HydraConfig.instance().set_config(cfg)
 
 
@@ -427,9 +429,15 @@ def test_the_command_that_continues_is_complete_or_absent(
     assert continuing_command(given) is None  # nothing was started
     _started(run_dir)
     assert continuing_command(given) is None
-    for name in ("config.yaml", "overrides.yaml"):
-        (run_dir / name).touch()
-        assert continuing_command(given) is None  # it wrote nothing to continue from
+    (run_dir / "config.yaml").touch()
+    assert continuing_command(given) is None
+    (run_dir / "overrides.yaml").touch()
+    line = continuing_command(given)  # it wrote nothing to continue from: its whole command
+    assert line is not None
+    assert shlex.split(line) == [
+        *(sys.executable, "/some where/train.py", "--config-dir", "my conf"),
+        *("model=mine", "trust=[mine]", "seed=2", f"output_dir={run_dir}"),
+    ]
     (run_dir / "progress.json").touch()
     line = continuing_command(given)
     assert line is not None
@@ -448,6 +456,33 @@ def test_the_command_that_continues_is_complete_or_absent(
     (run_dir / "study.journal").touch()  # a sweep continues with its own command
     line = continuing_command(["sweep=rewards", "output_dir=x"])
     assert line == shlex.join([*module[:4], "sweep=rewards", f"output_dir={run_dir}"])
+
+
+@pytest.mark.parametrize(
+    ("started", "expected"),
+    [
+        ("/some where/train.py", ["python", "train.py"]),
+        ("/bin/ivqa", ["ivqa", "train"]),
+        ("/ivqa/__main__.py", ["python", "-m", "ivqa", "train"]),
+    ],
+)
+def test_the_recorded_command_is_what_the_user_typed(
+    started: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [started])
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
+    program = program_name("train")
+    assert program == expected
+    given = ["vqa=mlb", "--config-dir", "my conf", "reward=colour", "data.root=a=b [1]"]
+    _started(tmp_path)
+    assert recorded_command(program, given) == [*expected, *given]
+    # A job of a multirun has overrides of its own, and a resumed run those that it began with.
+    task = ["model@vqa=mlb", "reward@model.module.rewards=colour", "seed=2", "resume=x"]
+    for mode, typed in (("MULTIRUN", [*given, "seed=1,2", "-m"]), ("RUN", [*given, "resume=x"])):
+        _started(tmp_path, mode, task)
+        assert recorded_command(program, typed) == [
+            *(*expected, "--config-dir", "my conf", "vqa=mlb", "reward=colour", "seed=2")
+        ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ivqa.runs.loggers import RunCSVLogger
+from ivqa.runs.loggers import RunCSVLogger, RunWandbLogger
 
 
 def _logged(folder: Path, first_step: int, *rows: tuple[int, dict[str, float]]) -> RunCSVLogger:
@@ -56,3 +56,15 @@ def test_a_new_run_begins_a_new_file(tmp_path: Path) -> None:
     _logged(tmp_path, 0, (3, {"val": 0.5}))
     _logged(tmp_path, 0, (1, {"val": 1.0}))
     assert _rows(tmp_path) == [{"step": "1", "val": "1.0"}]
+
+
+def test_wandb_begins_without_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Lightning passes a setting without effect, of which newer versions of W&B warn."""
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    RunWandbLogger(str(tmp_path)).experiment  # noqa: B018 - the first access begins the run
+    wandb.finish()
+    assert "WARNING" not in capfd.readouterr().err

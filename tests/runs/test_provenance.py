@@ -20,7 +20,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    provenance.begin("evaluate.py", ["model=mlb", "data.root=a b"], "mlb")
+    provenance.begin(["python", "evaluate.py", "model=mlb", "data.root=a b"], "mlb")
 
 
 def test_a_record_says_what_was_run_where(tmp_path: Path) -> None:

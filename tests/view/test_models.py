@@ -4,6 +4,7 @@ import io
 import re
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +16,13 @@ from PIL import Image
 
 pytest.importorskip("fastapi", reason="needs the extra view")
 from ivqa.api import LoadedAnswerer, LoadedGenerator
+from ivqa.config.choices import choices_of, conf_dir
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import NumberedPictures
 from ivqa.diagnosis.search.asking import AskedQuestion
 from ivqa.errors import UserError
+from ivqa.runs.picture_model import asks_questions, check_gives_probabilities
+from ivqa.runs.saved_config import configured
 from ivqa.view import models
 
 ANSWERS = {"Is there a dog?": "no", "How many dogs are there?": "two", "What color is it?": "red"}
@@ -219,3 +223,19 @@ def test_the_orientation_of_a_photograph_is_applied() -> None:
     Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(data, "JPEG", exif=exif)
     data.seek(0)
     assert models.checked_picture("a.jpg", data).size == (20, 30)
+
+
+def test_the_generators_are_those_that_can_be_loaded() -> None:
+    """Compared with their composed configurations."""
+    folder = conf_dir()
+    answering = choices_of("vqa", [folder], "evaluate")
+    expected = []
+    for name in choices_of("model", [folder], "evaluate"):
+        if name in answering:
+            continue
+        with suppress(UserError), configured(name, {}) as cfg:
+            check_gives_probabilities(cfg.model)
+            if asks_questions(cfg.model) and cfg.model.image_features:
+                expected.append(name)
+    assert "ivqa_vae" in expected
+    assert models.sources("questions", {})["models of conf/model"] == expected

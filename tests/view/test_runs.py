@@ -86,8 +86,15 @@ def test_settings_and_figures_that_differ(folder: Path, client: Any) -> None:
         "cider": (["", "2"], [""]),
     }
     text = client.get("/compare?run=sweep/0&run=sweep/1").text
-    assert "<td>+0.25</td>" in text
-    assert f"compare=[{folder}/sweep/0,{folder}/sweep/1]" in text
+    assert text.index("<td>+0.25</td>") < text.index("Settings that differ</h2>")
+
+
+def test_runs_are_paired_where_all_have_their_answers(folder: Path, client: Any) -> None:
+    advice = f"compare=[{folder}/sweep/0,{folder}/sweep/1]"
+    for name, is_advised in (("0", False), ("1", True)):
+        (folder / "sweep" / name / "robustness.parquet").touch()
+        text = client.get("/compare?run=sweep/0&run=sweep/1").text
+        assert (advice in text) == is_advised
 
 
 def test_what_runs_hold_is_escaped(folder: Path, client: Any) -> None:

@@ -6,7 +6,7 @@ Imports neither PyTorch nor Lightning, so that --help and shell completion answe
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from ivqa.store.files import read_yaml
 
 # What marks the file of a model that answers questions and can therefore be diagnosed.
 _ANSWERS = ("shared/answerer", "ivqa.vqa.evaluation.VQABenchmark")
+# Of a question generator that is trained here, and of a model that reads no images.
+_ASKS, _BLIND = ("shared/questioner",), "image_features: []"
 # Groups that people need most come first; the others follow in the order of the command's file.
 _FIRST = ("model", "vqa", "reward", "data", "features", "task", "experiment", "callbacks")
 _INDENT = 19
@@ -141,9 +143,24 @@ def choices_of(group: str, folders: Sequence[Path], config_name: str) -> list[st
     texts = {name: file.read_text() for name, file in sorted(files.items())}
     if group == "sweep":
         return [name for name, text in texts.items() if f"program: {config_name}.py" in text]
-    answering = {name for name, text in texts.items() if any(mark in text for mark in _ANSWERS)}
+    return _marked(texts, _ANSWERS)
+
+
+def generator_choices(folders: Sequence[Path]) -> list[str]:
+    """The models that ask questions about images by their names alone, sorted.
+
+    They need neither a VQA model, as policies do, nor a path.
+    """
+    files = {file.stem: file for place in folders for file in (place / "model").glob("*.yaml")}
+    texts = {name: file.read_text() for name, file in sorted(files.items())}
+    return [name for name in _marked(texts, _ASKS) if _BLIND not in texts[name]]
+
+
+def _marked(texts: Mapping[str, str], marks: Sequence[str]) -> list[str]:
+    """The names of the files that have one of the marks, or include a file that has."""
+    found = {name for name, text in texts.items() if any(mark in text for mark in marks)}
     included = {name: set(re.findall(r"^  - (\w+)$", text, re.M)) for name, text in texts.items()}
-    return [name for name in texts if name in answering or included[name] & answering]
+    return [name for name in texts if name in found or included[name] & found]
 
 
 def choices_page(conf_dir: Path, config_name: str, folders: Sequence[Path]) -> str:

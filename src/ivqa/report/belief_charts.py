@@ -1,7 +1,7 @@
 """Charts of the belief page: calibration, confidences, rewards of the policy."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -68,8 +68,11 @@ def policy_chart(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Markup:
     )
 
 
-def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
+def read_curves(file: Path, rewards: Iterable[str]) -> dict[str, list[tuple[int, float]]]:
     """Reads the validation rewards of a policy from metrics.csv, which need not exist.
+
+    Args:
+        rewards: Their names; "reward" is their product.
 
     Returns:
         Points (step, value) by name of the reward, for curves of at least two points.
@@ -83,8 +86,7 @@ def read_curves(file: Path) -> dict[str, list[tuple[int, float]]]:
                 point = _point(row.get("step"), value)
                 if name and name.startswith("val/") and point:
                     curves.setdefault(name.removeprefix("val/"), []).append(point)
-    shown = ("reward", "goal", "legality", "diversity")
-    return {name: curves[name] for name in shown if len(curves.get(name, ())) > 1}
+    return {name: curves[name] for name in rewards if len(curves.get(name, ())) > 1}
 
 
 def _point(step: str | None, value: str | None) -> tuple[int, float] | None:

@@ -74,27 +74,35 @@ def line_chart(
         aside = 3 * (at - (len(lines) - 1) / 2)  # intervals at one x stand beside each other
         places = [across(x) + aside for x in line.x]
         path = " ".join(f"{x:.1f},{_up(y):.1f}" for x, y in zip(places, line.y, strict=True))
-        form = '<polyline class="line s{}" stroke-dasharray="{}" points="{}"/>'
-        drawn.append(Markup(form).format(at, _DASHES[at % len(_DASHES)], path))
+        form = '<polyline class="line {}" stroke-dasharray="{}" points="{}"/>'
+        color, dashes = _style(at)
+        drawn.append(Markup(form).format(color, dashes, path))
         for x, (low, high) in zip(places, line.ends, strict=False):
-            bar = Markup('<path class="interval s{}" d="M{:.1f} {:.1f}V{:.1f}"/>')
-            drawn.append(bar.format(at, x, _up(low), _up(high)))
+            bar = Markup('<path class="interval {}" d="M{:.1f} {:.1f}V{:.1f}"/>')
+            drawn.append(bar.format(color, x, _up(low), _up(high)))
         for x, y in zip(places, line.y, strict=True):
             drawn.append(
-                Markup('<circle class="s{}" cx="{:.1f}" cy="{:.1f}"/>').format(at, x, _up(y))
+                Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}"/>').format(color, x, _up(y))
             )
     key = Markup(
         '<svg width="28" height="8" aria-hidden="true">'
         '<path class="{}" stroke-dasharray="{}" d="M0 4H28"/></svg>'
     )
+    styles = map(_style, range(len(lines)))
     names = [
-        (key.format(f"line s{at}", _DASHES[at % len(_DASHES)]), line.name)
-        for at, line in enumerate(lines)
+        (key.format(f"line {color}", dashes), line.name)
+        for (color, dashes), line in zip(styles, lines, strict=True)
     ]
     if diagonal:
         names.append((key.format("even", "2 4"), diagonal))
     text = " ".join(line.text() for line in lines)
     return _figure(title, drawn, x_label, y_label, names if len(names) > 1 else [], text)
+
+
+def _style(at: int) -> tuple[str, str]:
+    """The class of the colour and the dashes of a line; the first 16 lines all differ."""
+    number = len(_DASHES)  # of colours too: s0 to s3 in page.css.j2
+    return f"s{at % number}", _DASHES[(at + at // number) % number]
 
 
 def bar_chart(title: str, parts: Sequence[Part], x_label: str, y_label: str) -> Markup:

@@ -127,6 +127,8 @@ class RunWandbLogger(WandbLogger):
             group=group or _command_folder(),
             **options,
         )
+        if self._wandb_init.get("anonymous") is None:  # newer versions warn of the setting itself
+            self._wandb_init.pop("anonymous", None)
         self._run_dir, self._uploaded = Path(save_dir), list(upload)
 
     @override

@@ -1,4 +1,4 @@
-"""Which runs can continue, and the command that continues one. Imports no PyTorch."""
+"""Which runs can continue, and the commands of runs as a user writes them. Imports no PyTorch."""
 
 import shlex
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from ivqa.config.short_forms import key_of
+from ivqa.config.short_forms import key_of, shortened
 from ivqa.config.trust import targets
 from ivqa.errors import UserError
 from ivqa.plug_ins import is_installed
@@ -90,22 +90,51 @@ def continuing_command(given: Sequence[str]) -> str | None:
     if not any((folder / one).exists() for one in PROGRESS):
         kept = [item for item in given if key_of(item) != "output_dir"]
         return _written(command, [*kept, f"output_dir={folder}"])
-    options = [
-        item
-        for before, item in zip(["", *given], given, strict=False)
-        if item.startswith(("--config-dir", "-cd"))
-        or before in ("--config-dir", "-cd")
-        or key_of(item) == "trust"
-    ]
-    return _written(command, [f"resume={folder}", *options])
+    trusted = [item for item in given if key_of(item) == "trust"]
+    return _written(command, [f"resume={folder}", *_config_dir(given), *trusted])
+
+
+def program_name(command: str) -> list[str]:
+    """The words that start `command` as this process was started, without paths."""
+    words = _program(command)
+    return ["python" if word == sys.executable else Path(word).name for word in words]
+
+
+def recorded_command(program: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The words of the command of the run, as a user writes it.
+
+    They are those of the user, except in a job of a multirun, which has its own overrides, and a
+    resumed run, which has those that it was started with.
+
+    Args:
+        program: See `program_name`; another process may run the job.
+        given: The arguments of the user.
+    """
+    hydra_cfg = HydraConfig.get()
+    is_job = hydra_cfg.mode is RunMode.MULTIRUN
+    if not is_job and not any(key_of(item) == "resume" for item in given):
+        return [*program, *given]
+    overrides = [item for item in hydra_cfg.overrides.task if key_of(item) != "resume"]
+    return [*program, *_config_dir(given), *map(shortened, overrides)]
+
+
+def _config_dir(given: Sequence[str]) -> list[str]:
+    """The argument --config-dir, in one word or two."""
+    flags = ("--config-dir", "-cd")
+    pairs = zip(["", *given], given, strict=False)
+    return [item for before, item in pairs if item.startswith(flags) or before in flags]
 
 
 def _written(command: str, arguments: Sequence[str]) -> str:
     """A line for the shell that starts `command` as this process was started."""
+    return shlex.join([*_program(command), *arguments])
+
+
+def _program(command: str) -> list[str]:
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
-        return shlex.join([sys.executable, "-m", "ivqa", command, *arguments])
+        return [sys.executable, "-m", "ivqa", command]
     if program.suffix == ".py":
         script = program.with_stem(command) if program.stem in _COMMANDS else program
-        return shlex.join([sys.executable, str(script), *arguments])
-    return shlex.join([str(program), command, *arguments])
+        return [sys.executable, str(script)]
+    return [str(program), command]

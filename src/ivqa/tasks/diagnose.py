@@ -204,7 +204,8 @@ def diagnose(cfg: Annotated[DictConfig, Keys]) -> float:
         r_score = instantiate(cfg.get("r_score")) or PUBLISHED_R_SCORE
         model = BeliefPageModel(name, beliefs, metrics, reasons, r_score, "", weights, corrections)
         shown = [model, *earlier]
-        curves = read_curves(training_log(checkpoint))
+        rewards = ["reward", *getattr(module, "rewards", ())]
+        curves = read_curves(training_log(checkpoint), rewards)
         page = run_dir / "report.html"
         write_belief_page(page, title, shown, split, pairs.references, curves, oracle)
         asked_first = to_annotate(guessed, pairs.references)

@@ -31,6 +31,7 @@ from ivqa.view.models import Kind, Models, numbers, sources
 from ivqa.view.runs import (
     ANNOTATE,
     StoredRun,
+    can_be_paired,
     columns_of,
     compared_figures,
     differing_settings,
@@ -157,6 +158,7 @@ def _add_runs(app: FastAPI, folder: Path) -> None:
             runs=chosen,
             settings=differing_settings(chosen),
             figures=compared_figures(chosen),
+            paired=can_be_paired(chosen),
         )
 
     @app.get("/files/{path:path}")

@@ -15,7 +15,7 @@ from typing import IO, Literal
 from PIL import Image, UnidentifiedImageError
 
 from ivqa.api import LoadedAnswerer, LoadedGenerator, load, load_vqa
-from ivqa.config.choices import choices_of, conf_dir, config_folders
+from ivqa.config.choices import choices_of, conf_dir, config_folders, generator_choices
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.data.given_pictures import NumberedPictures, read_picture
 from ivqa.diagnosis.search.asking import AskedQuestion, GivenAnswer, given_answers
@@ -209,11 +209,11 @@ def sources(kind: Kind, runs: Mapping[str, StoredRun]) -> dict[str, list[str]]:
     A run may hold models of both kinds, so it is offered for both.
     """
     folders = config_folders(conf_dir(), [])
-    answering = choices_of("vqa", folders, "evaluate")
-    others = [one for one in choices_of("model", folders, "evaluate") if one not in answering]
+    answers = kind == "answers"
+    models = choices_of("vqa", folders, "evaluate") if answers else generator_choices(folders)
     stored = [name for name, run in runs.items() if (run.folder / "config.yaml").is_file()]
     return {
-        "models of conf/model": answering if kind == "answers" else others,
+        "models of conf/model": models,
         "runs of the folder": stored,
     }
 

@@ -11,6 +11,7 @@ from ivqa.errors import UserError
 from ivqa.provenance import FILE as PROVENANCE
 from ivqa.report.model_names import title_of
 from ivqa.report.tables import cell, with_interval
+from ivqa.robustness.records import RECORDS_FILE
 from ivqa.runs.run_directory import read_config, read_metrics
 from ivqa.store.files import read_json
 
@@ -24,6 +25,7 @@ _HEADLINES = (
     "pools/acc_at_1", "agreement/alpha", "val/reward", "train/seconds",
 )  # fmt: skip
 _MOST_COLUMNS = 8
+_MOST_PAIRED = 4  # runs that evaluate.py compare= takes
 # Settings that differ between all runs and say nothing about their figures.
 _PLACES = ("output_dir", "artifacts", "resume", "logger", "data.cache_dir")
 _ENDS = ("_low", "_high")
@@ -197,6 +199,11 @@ def compared_figures(runs: Sequence[StoredRun]) -> list[Row]:
         ]
         rows.append(Row(name, [run.figure(name) for run in runs], differences))
     return rows
+
+
+def can_be_paired(runs: Sequence[StoredRun]) -> bool:
+    """Whether evaluate.py compare= takes the runs: each has a file of all its answers."""
+    return len(runs) <= _MOST_PAIRED and all((run.folder / RECORDS_FILE).is_file() for run in runs)
 
 
 def _is_end(name: str, names: Mapping[str, Any]) -> bool:
