@@ -15,6 +15,7 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from ivqa.data.formats.aokvqa import question_number
+from ivqa.store.checkpoint_io import AtomicCheckpointIO
 
 from .conftest import (
     PROJECT,
@@ -296,9 +297,13 @@ def test_a_killed_run_resumes_to_the_same_bits(
         time.sleep(0.02)
     killed.kill()
     killed.communicate()
-    assert torch.load(last, weights_only=True)["epoch"] < 15
+    killed_at = torch.load(last, weights_only=True)
+    assert killed_at["epoch"] < 15
+    killed_at["callbacks"]["Timer"]["time_elapsed"]["train"] = 1000.0  # as of a longer training
+    AtomicCheckpointIO().save_checkpoint(killed_at, last)
     status, printed = run("train", "resume=killed")
     assert status == 0, printed
+    assert 1000 < metrics_of(tmp_path / "killed")["train/seconds"] < 1500
     states = [
         torch.load(tmp_path / name / "checkpoints" / "last.ckpt", weights_only=True)
         for name in ("whole", "killed")

@@ -1,6 +1,5 @@
 """Fitting: a module trained by Lightning in a run directory, and its validation metrics."""
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytorch_lightning as pl
 from hydra.utils import instantiate
 from omegaconf import DictConfig
+from pytorch_lightning.callbacks import Timer
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from torch import distributed
 
@@ -53,11 +53,12 @@ def fit(
         forget_runs(run_dir)
     begin_run(cfg, run_dir, resume=resume)
     trainer = build_trainer(cfg, run_dir, measuring_models, first_step)
-    started = time.perf_counter()
+    timer = Timer(verbose=False)  # a resumed training counts the seconds before it too
+    trainer.callbacks.append(timer)
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
         raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
-    seconds = time.perf_counter() - started
+    seconds = timer.time_elapsed()
     if _left_group():
         return {}
 
