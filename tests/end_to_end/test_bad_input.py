@@ -91,8 +91,8 @@ def test_damaged_data_are_refused(
         (["min_word_count=1000000"], ["no word occurs 1000000 times", "lower min_word_count"]),
         (["model.module._target_=ivqa.Nothing"], ["cannot be imported: No module named 'ivqa.N"]),
         (
-            ["model.module._target_=my_rewards.Own"],
-            ["my_rewards.Own cannot be imported: there is no module my_rewards; put its folder on"],
+            ["model.module._target_=absent_rewards.Own"],
+            ["absent_rewards.Own cannot be imported: there is no module absent_rewards; put its"],
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_what_the_others_take_is_said_and_asked_about(
         printed
     )
     assert "tokens, and cost about 4.28" in printed
-    assert "the other 42 questions pass ask_above.questions=40; give yes=true" in printed
+    assert "the other 42 questions pass ask_above.questions=40; the answers are kept" in printed
     assert len(server.asked) == 8
     assert not (tmp_path / "run" / "metrics.json").exists()
     # The answers are kept. A limit of money ends the search, and the page shows what there is.

@@ -503,13 +503,13 @@ def _refusing(server: ChatServer, *fields: str, param: bool) -> None:
     """Lets a server refuse requests with one of the fields, as OpenAI's newer models do."""
     answer = server.answer
 
-    def answered(body: dict[str, Any]) -> tuple[int, dict[str, str], bytes, bool]:
-        found = answer(body)
-        for name in fields:
-            if name in body:
-                told = {"message": f"Unsupported parameter: '{name}' is not supported."}
+    def answered(body: dict[str, Any], name: str) -> tuple[int, dict[str, str], bytes, bool]:
+        found = answer(body, name)
+        for field in fields:
+            if field in body:
+                told = {"message": f"Unsupported parameter: '{field}' is not supported."}
                 if param:
-                    told = {"message": "This value is not supported.", "param": name}
+                    told = {"message": "This value is not supported.", "param": field}
                 return 400, {}, json.dumps({"error": told}).encode(), False
         return found
 
