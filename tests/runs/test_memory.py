@@ -40,10 +40,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other threads than libgomp's")
-@pytest.mark.parametrize(("chosen", "sleeps"), [({}, True), ({"OMP_WAIT_POLICY": "ACTIVE"}, False)])
-def test_threads_sleep_while_they_wait(chosen: dict[str, str], sleeps: bool) -> None:
+@pytest.mark.parametrize(
+    ("load", "chosen", "sleeps"),
+    [(1e9, {}, True), (0.0, {}, False), (1e9, {"OMP_WAIT_POLICY": "ACTIVE"}, False)],
+)
+def test_threads_sleep_on_a_busy_machine(load: float, chosen: dict[str, str], sleeps: bool) -> None:
     """OMP_DISPLAY_ENV makes libgomp print its settings when PyTorch loads it."""
-    code = """
+    code = f"""
+import os
+os.getloadavg = lambda: ({load}, 0.0, 0.0)
 import sys
 from pathlib import Path
 from ivqa.command_line import entry_point
