@@ -52,9 +52,8 @@ def fit(
             file.unlink(missing_ok=True)
         forget_runs(run_dir)
     begin_run(cfg, run_dir, resume=resume)
-    trainer = build_trainer(cfg, run_dir, measuring_models, first_step)
     timer = Timer(verbose=False)  # a resumed training counts the seconds before it too
-    trainer.callbacks.append(timer)
+    trainer = build_trainer(cfg, run_dir, measuring_models, first_step, timer)
     trainer.fit(module, datamodule=datamodule, ckpt_path=str(last) if resume else None)
     if trainer.interrupted:
         raise KeyboardInterrupt  # Lightning catches it, but the run is not complete
@@ -90,7 +89,11 @@ def _left_group() -> bool:
 
 
 def build_trainer(
-    cfg: DictConfig, run_dir: Path, measuring_models: Mapping[str, Any], first_step: int = 0
+    cfg: DictConfig,
+    run_dir: Path,
+    measuring_models: Mapping[str, Any],
+    first_step: int = 0,
+    *further: pl.Callback,
 ) -> pl.Trainer:
     """Lightning's Trainer with the configured callbacks and loggers; checkpoints are atomic.
 
@@ -102,7 +105,7 @@ def build_trainer(
             logger.first_step = first_step
     return instantiate(
         cfg.trainer,
-        callbacks=build_callbacks(cfg, measuring_models),
+        callbacks=[*build_callbacks(cfg, measuring_models), *further],
         logger=loggers or False,
         default_root_dir=str(run_dir),
         plugins=[AtomicCheckpointIO()],
