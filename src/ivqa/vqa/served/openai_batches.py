@@ -88,7 +88,7 @@ class BatchClient:
             if (batch.metadata or {}).get(_NAME) == file.stem:
                 write_json(file, {**record, "id": batch.id}, indent=None)
                 return True
-        file.unlink()
+        file.unlink(missing_ok=True)
         return False
 
     def _batch(self, file: Path) -> Any:
