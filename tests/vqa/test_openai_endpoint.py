@@ -18,9 +18,11 @@ import pytest
 from chat_server import ChatServer, said, serving
 
 from ivqa.errors import LimitReached, UserError
+from ivqa.vqa.served import openai_client, openai_requests
 from ivqa.vqa.served.image_urls import EncodedImage
 from ivqa.vqa.served.openai_endpoint import Endpoint
 from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache
+from ivqa.vqa.served.sender import Sender
 
 # A PNG of one pixel.
 PIXEL = bytes.fromhex(
@@ -346,27 +348,44 @@ endpoint.ask(requests)
 def test_a_killed_run_goes_on_without_a_repeated_request(
     server: ChatServer, tmp_path: Path
 ) -> None:
-    server.latency = 0.05
+    server.latency = 0.2
     command = [sys.executable, "-c", SCRIPT, server.url, str(tmp_path), PIXEL.hex()]
-    run = subprocess.Popen(command, env=os.environ)
+    run = subprocess.Popen(command, env=os.environ, start_new_session=True)
     deadline = time.monotonic() + 60
     while len(server.asked) < 15 and time.monotonic() < deadline:
         time.sleep(0.01)
-    run.send_signal(signal.SIGKILL)
+    os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    time.sleep(0.2)
-    kept = {json.loads(file.read_text())["request"]["messages"][0]["content"][1]["text"]
-            for file in tmp_path.rglob("*.json") if file.name[0] != "."}  # fmt: skip
-    before = len(server.asked)
-    assert before - 3 <= len(kept) < 60  # at most those on their way are lost
-    assert len(kept) > 5
-    server.latency = 0.0
+    assert server.current > 0  # requests are on their way
+    while not list(tmp_path.glob("leaving/*")) and server.current:
+        time.sleep(0.01)  # a command takes seconds to start again
+    endpoint = _endpoint(server, tmp_path)
     numbers = [str(number) for number in range(60)]
-    assert _texts(_endpoint(server, tmp_path), *numbers) == [f"answer to {n}" for n in numbers]
+    assert _texts(endpoint, *numbers) == [f"answer to {n}" for n in numbers]
     asked = [body["messages"][0]["content"][1]["text"] for body in server.asked]
-    assert sorted(asked[before:]) == sorted(set(numbers) - kept)
-    # A server that knows Idempotency-Key answers none of them twice.
-    assert len(set(server.names)) == len(set(zip(asked, server.names, strict=True))) == 60
+    assert sorted(asked) == sorted(numbers)
+    assert endpoint.usage.reused + endpoint.usage.requests == 60
+    assert 15 <= endpoint.usage.reused < 60
+    assert not list(tmp_path.glob("leaving/*"))
+
+
+def test_a_sender_that_ends_is_named(
+    server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Sender("httpx2" if "httpx2" in sys.modules else "httpx")
+    monkeypatch.setattr(openai_client, "sender", lambda: own)
+    monkeypatch.setattr(openai_requests, "sender", lambda: own)
+    server.reply = lambda *_: own._process.kill() or said("late")  # type: ignore[func-returns-value]
+    with pytest.raises(UserError, match="the process that sends requests has ended"):
+        _endpoint(server, tmp_path, retries=0).ask(_requests("a"))
+    with pytest.raises(UserError, match="the process that sends requests has ended"):
+        _endpoint(server, tmp_path, retries=0).ask(_requests("b"))
+
+
+def test_a_response_that_cannot_be_kept_is_not_paid_for_again(server: ChatServer) -> None:
+    with pytest.raises(FileNotFoundError, match="/proc/ivqa"):
+        Endpoint(server.url, cache="/proc/ivqa").ask(_requests("a"))
+    assert len(server.asked) == 1
 
 
 def test_an_attempt_after_a_useless_response_has_another_name(

@@ -1,15 +1,15 @@
-"""Errors of the package openai as one sentence each."""
+"""The client of the package openai, and its errors as one sentence each."""
 
+import os
 import re
-import threading
-import time
 from collections.abc import Mapping
-from importlib import import_module
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
 from ivqa.errors import UserError
+from ivqa.vqa.served.sender import Sender
 
 _LONGEST = 200  # characters of a server's own words
 # "You are not allowed to request logprobs from this model", "log probabilities are unsupported",
@@ -176,15 +176,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
-_current = threading.local()  # .deadline: when the response of this thread must be complete
-
-
 def openai_client(url: str, *, key: str, timeout: float, retries: int) -> Any:
-    """Builds a client, an `openai.OpenAI`, with `timeout` seconds for each whole response.
+    """Builds a client, an `openai.OpenAI`, that sends its requests by `sender`.
 
-    The timeout of the client itself limits the wait for each piece of a response, so that a server
-    that sends a byte every second would never time out. Each of `retries` further attempts after a
-    failed one has the same time.
+    A whole response has `timeout` seconds, and so has each of `retries` further attempts after a
+    failed one.
     """
     openai = openai_package()
     return openai.OpenAI(
@@ -192,28 +188,16 @@ def openai_client(url: str, *, key: str, timeout: float, retries: int) -> Any:
         api_key=key,
         timeout=timeout,
         max_retries=retries,
-        http_client=openai.DefaultHttpxClient(event_hooks={"request": [_start]}),
+        http_client=openai.DefaultHttpxClient(transport=sender()),
     )
 
 
-def _start(request: Any) -> None:
-    _current.deadline = time.monotonic() + request.extensions["timeout"]["read"]
-    request.extensions["trace"] = _limit
+def sender() -> Sender:
+    """Returns the sender of this process, which all its endpoints share."""
+    return _sender(os.getpid())
 
 
-def _limit(event: str, info: Any) -> None:
-    """Lets a new connection, plain or with TLS, wait for bytes until the deadline at most."""
-    if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
-        return
-    stream = info["return_value"]
-    read = stream.read
-    # The package openai uses httpx or its successor httpx2, which have packages of their own.
-    timed_out = import_module(type(stream).__module__.partition(".")[0]).ReadTimeout
-
-    def read_in_time(max_bytes: int, timeout: float | None = None) -> Any:
-        left = _current.deadline - time.monotonic()
-        if left <= 0:
-            raise timed_out("the response is not complete in time")
-        return read(max_bytes, timeout=left if timeout is None else min(left, timeout))
-
-    stream.read = read_in_time
+@cache
+def _sender(process: int) -> Sender:
+    # The package openai uses httpx or its successor httpx2.
+    return Sender(openai_package().DefaultHttpxClient.__mro__[1].__module__)

@@ -20,6 +20,7 @@ from ivqa.vqa.served.openai_batches import BatchClient
 from ivqa.vqa.served.openai_client import Address, described, openai_client, openai_package
 from ivqa.vqa.served.openai_replies import Choice, parse_response, read_choices, token_counts
 from ivqa.vqa.served.openai_requests import ChatRequest, ResponseCache, Usage
+from ivqa.vqa.served.sender import await_leaving
 
 _CHECK_SECONDS = 10.0  # for the list of models, before long work starts
 _ESTIMATE_AFTER = 20  # responses, whose mean predicts the tokens of all
@@ -148,6 +149,7 @@ class Endpoint:
                 responses that arrived are in the cache.
         """
         distinct = {request.cache_key(): request for request in requests}
+        await_leaving(self._cache.folder)
         with ThreadPoolExecutor(self.workers) as pool:
             kept = pool.map(lambda key: self._stored(key, read), distinct)
             stored = zip(distinct, kept, strict=True)
@@ -190,7 +192,9 @@ class Endpoint:
                     self._cache.put(key, {}, response)
                 else:
                     with suppress(ValueError):
-                        found[key] = self._kept_response(asked[key], response, read(response))
+                        found[key] = read(response)
+                        self._cache.put(key, asked[key].identity(), response)
+                        self._count_new(key, response, found[key])
         except openai_package().OpenAIError as error:
             raise self._described(error) from None
         return found
@@ -202,7 +206,7 @@ class Endpoint:
         try:
             choices = read(response)
         except ValueError:
-            return None  # written by another program
+            return None  # malformed, or written by another program
         with self._lock:
             if key in self._known:
                 return choices
@@ -219,20 +223,16 @@ class Endpoint:
             self._on_way += 1
         try:
             response, choices, retries = self._send(request, read)
-            return self._kept_response(request, response, choices, retries)
+            self._cache.put_missing(request, response)
+            self._count_new(request.cache_key(), response, choices, retries)
+            return choices
         finally:
             with self._lock:
                 self._on_way -= 1
 
-    def _kept_response(
-        self,
-        request: ChatRequest,
-        response: dict[str, Any],
-        choices: tuple[Choice, ...],
-        retries: int = 0,
-    ) -> tuple[Choice, ...]:
-        """Stores a response and counts it; returns its choices."""
-        self._cache.put(request.cache_key(), request.identity(), response)
+    def _count_new(
+        self, key: str, response: Any, choices: Sequence[Choice], retries: int = 0
+    ) -> None:
         prompt, completion = token_counts(response)
         with self._lock:
             usage = self.usage
@@ -240,11 +240,10 @@ class Endpoint:
             usage.retries += retries
             usage.prompt_tokens += prompt
             usage.completion_tokens += completion
-            self._count(request.cache_key(), choices)
+            self._count(key, choices)
             if usage.requests == _ESTIMATE_AFTER and usage.prompt_tokens:
                 forecast = usage.forecast(self.max_requests or 1000)
                 terminal().print(forecast, soft_wrap=True, highlight=False)
-        return choices
 
     def _check_cost(self) -> None:
         """Stops before a request that would probably cost more than `max_cost`."""
@@ -301,7 +300,7 @@ class Endpoint:
                     "/chat/completions",
                     body=request.body(),
                     cast_to=openai.HttpxBinaryResponseContent,
-                    options={"headers": self._cache.named(request.cache_key(), attempt)},
+                    options={"headers": self._cache.header(request, attempt)},
                 )
             except openai.OpenAIError as error:
                 raise self._described(error, request.text) from None

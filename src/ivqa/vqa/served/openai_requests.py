@@ -9,6 +9,7 @@ from typing import Any
 from ivqa.store.digests import digest
 from ivqa.store.files import write_bytes
 from ivqa.vqa.served.image_urls import EncodedImage
+from ivqa.vqa.served.openai_client import sender
 from ivqa.vqa.served.openai_replies import parse_response
 
 
@@ -128,14 +129,21 @@ class ResponseCache:
         record = {"request": request, "response": response}
         write_bytes(self._path(key), json.dumps(record, ensure_ascii=False).encode())
 
-    def named(self, key: str, attempt: int) -> dict[str, str]:
-        """The header by which a server recognises a request that a killed command had sent.
+    def put_missing(self, request: ChatRequest, response: dict[str, Any]) -> None:
+        """Stores a response that the sender could not store."""
+        if not self._path(key := request.cache_key()).exists():
+            self.put(key, request.identity(), response)
 
-        A server that knows Idempotency-Key, as gateways may, answers such a request once. A new
-        attempt after a malformed response, or after a stored response without an answer, has
-        another name.
+    def header(self, request: ChatRequest, attempt: int) -> dict[str, str]:
+        """Has the response to a request kept by what sends it; returns a header for the request.
+
+        By its name a server that knows Idempotency-Key, as gateways may, recognises a request that
+        it has answered. A new attempt after a malformed response, or after a stored response
+        without an answer, has another name.
         """
-        return {"Idempotency-Key": digest([key, attempt, repr(self.get(key))])}
+        key = request.cache_key()
+        name = digest([key, attempt, repr(self.get(key))])
+        return sender().keep(self.folder, self._path(key), request.identity(), name)
 
     def _path(self, key: str) -> Path:
         # Folders of a million files are slow to list on some file systems.
