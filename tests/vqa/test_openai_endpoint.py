@@ -379,6 +379,10 @@ def test_a_sender_that_ends_is_named(
     own = Sender("httpx2" if "httpx2" in sys.modules else "httpx")
     monkeypatch.setattr(openai_client, "sender", lambda: own)
     monkeypatch.setattr(openai_requests, "sender", lambda: own)
+    assert _texts(_endpoint(server, tmp_path), "sent") == ["answer to sent"]
+    assert (
+        "torch" not in Path(f"/proc/{own._process.pid}/maps").read_text()
+    )  # a second of its start
     server.reply = lambda *_: own._process.kill() or said("late")  # type: ignore[func-returns-value]
     with pytest.raises(UserError, match="the process that sends requests has ended"):
         _endpoint(server, tmp_path, retries=0).ask(_requests("a"))

@@ -18,7 +18,7 @@ from importlib import import_module
 from itertools import count
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from ivqa.store.files import write_bytes
@@ -31,12 +31,8 @@ _MOST = 1000  # requests at the same time; more of them wait
 _OF_THE_TRANSPORT = {"content-encoding", "content-length", "transfer-encoding"}
 
 
-class _Kept(NamedTuple):
-    """Where a response is kept, and the JSON text of its request."""
-
-    folder: Path
-    file: Path
-    request: bytes
+_Kept = tuple[Path, Path, bytes]
+"""The folder and the file of a response, and the JSON text of its request."""
 
 
 def await_leaving(folder: Path) -> None:
@@ -84,8 +80,7 @@ class Sender:
             name: By this a server that knows Idempotency-Key, as gateways may, recognises a request
                 that it has already answered.
         """
-        text = json.dumps(request, ensure_ascii=False).encode()
-        self._kept[name] = _Kept(folder, file, text)
+        self._kept[name] = (folder, file, json.dumps(request, ensure_ascii=False).encode())
         return {_NAME: name}
 
     def handle_request(self, request: Any) -> Any:
@@ -137,9 +132,9 @@ def _serve(connection: Connection, http: Any) -> None:
     def answer(number: int, kept: _Kept | None, sent: tuple[Any, ...]) -> None:
         reply = _exchange(client, http, *sent)
         if kept is not None and reply[0] == 200 and _is_object(reply[1]):
-            content = b'{"request": %b, "response": %b}' % (kept.request, reply[1])
+            _, file, request = kept
             with suppress(OSError):  # the command tries it again, and says why it fails
-                write_bytes(kept.file, content)
+                write_bytes(file, b'{"request": %b, "response": %b}' % (request, reply[1]))
         with sending, suppress(OSError):
             connection.send((number, reply))
         on_way.pop(number, None)
@@ -150,7 +145,7 @@ def _serve(connection: Connection, http: Any) -> None:
             while (message := connection.recv()) is not None:
                 number, kept, sent = message
                 if kept is not None:
-                    on_way[number] = kept.folder
+                    on_way[number] = kept[0]
                 pool.submit(answer, number, kept, sent)
         with ExitStack() as locks:
             for folder in set(on_way.copy().values()):
