@@ -31,8 +31,19 @@ def written(
     return page
 
 
+# The experiments of these are composed by tests/runs/test_experiments.py too.
+RECORDED = ("results.md", "papers.md")
+
+
 @pytest.mark.filterwarnings("ignore:provider=hydra.searchpath")
-@pytest.mark.parametrize("written", documented.PAGES, ids=lambda page: page.name, indirect=True)
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in RECORDED else [], id=page.name)
+        for page in documented.PAGES
+    ],
+    indirect=True,
+)
 def test_every_command_is_right(written: Path) -> None:
     found = {str(command): problem_of(command) for command in documented.commands(written)}
     assert not {command: problem for command, problem in found.items() if problem}

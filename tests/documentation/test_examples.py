@@ -55,6 +55,7 @@ def _run(page: str, marks: list[str], sizes: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_first_exercise_prints_what_the_page_shows(tmp_path: Path) -> None:
     printed = _run("CONTRIBUTING.md", ["reward=short"], [*SMALL, *TINY_PARTS], tmp_path)
     blocks = [block.text for block in documented.blocks(PROJECT / "CONTRIBUTING.md")]
@@ -69,6 +70,7 @@ def test_the_first_exercise_prints_what_the_page_shows(tmp_path: Path) -> None:
     assert 0 <= metrics["val/reward"] <= min(metrics["val/short"], metrics["val/goal"]) <= 1
 
 
+@pytest.mark.slow
 def test_the_ranker_of_the_page_ranks(tmp_path: Path) -> None:
     _run("docs/extending.md", ["task=rank", "ranker=shared_words"], SMALL[:1], tmp_path)
     (file,) = tmp_path.glob("outputs/**/bqd.parquet")

@@ -216,6 +216,7 @@ def test_a_transformers_model_is_diagnosed_by_the_same_command(
     assert not any(name.startswith("robustness") for name in metrics)
 
 
+@pytest.mark.slow
 def test_blip_is_diagnosed_and_evaluated_under_noise(
     run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:
@@ -238,6 +239,7 @@ def test_blip_is_diagnosed_and_evaluated_under_noise(
     assert metrics["robustness/truncated"] == 1
 
 
+@pytest.mark.slow
 def test_train_py_trains_a_policy_that_is_evaluated_on_the_whole_split(
     run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from .conftest import ONE_STEP, TINY_DIAGNOSIS, Run, metrics_of
 from .tiny_writers import train_tiny_writer
 
 PARTS = [item for item in TINY_DIAGNOSIS if not item.startswith("vqa.")]
-FAMILIES = ["Qwen2.5-VL", "SmolVLM"]
+FAMILIES = [pytest.param("Qwen2.5-VL", marks=pytest.mark.slow), "SmolVLM"]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -83,7 +83,7 @@ def test_open_answers_are_evaluated_under_noise(
 
 
 @pytest.mark.parametrize(
-    "folder", ["Qwen2.5-VL", pytest.param("SmolVLM", marks=pytest.mark.slow)], indirect=True
+    "folder", [pytest.param("Qwen2.5-VL", marks=pytest.mark.slow), "SmolVLM"], indirect=True
 )
 def test_beliefs_are_what_the_model_writes(
     folder: Path, run: Run, tiny_root: Path, tmp_path: Path

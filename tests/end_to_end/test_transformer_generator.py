@@ -25,6 +25,7 @@ def _data(tiny_root: Path) -> list[str]:
     return ["data=vqa_json", f"data.root={tiny_root}", *TINY_FEATURES]
 
 
+@pytest.mark.slow
 def test_adapters_are_trained_stored_and_evaluated(
     folder: Path, run: Run, tiny_root: Path, tmp_path: Path
 ) -> None:

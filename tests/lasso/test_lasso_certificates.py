@@ -53,7 +53,9 @@ def test_large_solutions_are_optimal(
     _assert_optimal(kind, 1024, lam, mode, monkeypatch, rows=3000)
 
 
-@pytest.mark.parametrize(("noise", "lam"), [(0.3, 1e-6), (0.7, 1e-6), (0.7, 1e-3), (1.0, 1e-6)])
+@pytest.mark.parametrize(("noise", "lam"), [
+    (0.3, 1e-6), (0.7, 1e-6), (0.7, 1e-3), pytest.param(1.0, 1e-6, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_column_a_dimension(noise: float, lam: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     centres = isotropic(200, 256, rng)

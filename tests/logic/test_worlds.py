@@ -212,7 +212,7 @@ def test_error_is_estimated_without_labels(seed: int) -> None:
     assert suspect[~right].mean() > 0.25
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_a_witness_says_what_is_there(seed: int) -> None:
     """The model says yes to absent things as readily, and names any; another one is asked too."""
     rng = np.random.default_rng(seed)

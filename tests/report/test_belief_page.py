@@ -160,6 +160,7 @@ def test_a_link_leads_to_any_belief_and_picture(tmp_path: Path) -> None:
     assert seen["link"] is True
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_fifty_thousand_beliefs_open_at_once(tmp_path: Path) -> None:
     """Under 5 MB with 100 pictures; the page builds only the rows of twelve pairs."""

@@ -23,6 +23,8 @@ from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = ("train", "evaluate", "diagnose")
+# Most groups of the other commands are among those of diagnose.py.
+OFTEN = [pytest.param(one, marks=[] if one == "diagnose" else pytest.mark.slow) for one in COMMANDS]
 # Groups that choices of other groups refer to.
 BASE = {"callbacks": "robustness", "model@vqa": "mlb", "answer_network": "n2nmn"}
 # Choices of these groups override other groups, so they are composed one by one.
@@ -80,7 +82,7 @@ def _composed(command: str, choices: dict[str, str]) -> Any:
     return compose(command, [f"{group}={name}" for group, name in overrides.items()])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", OFTEN)
 def test_every_choice_is_valid(command: str) -> None:
     seen = set()
     for choices in _rounds(command, with_path=False):
@@ -89,7 +91,7 @@ def test_every_choice_is_valid(command: str) -> None:
     assert seen == set(_groups(command)) - set(ALONE)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", OFTEN)
 def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
     for choices in _rounds(command, with_path=True):
         cfg = _composed(command, choices)
@@ -113,7 +115,7 @@ def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
             check_config(cfg)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", OFTEN)
 def test_a_choice_that_overrides_groups_composes(command: str) -> None:
     for group in set(ALONE) & set(_groups(command)):
         for choice in choices_of(group, [CONF], command):

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,29 +27,29 @@ def _printed(command: str, capfd: pytest.CaptureFixture[str]) -> str:
 
 
 # Short forms that add task= at the end of the overrides, an alias and an experiment that adds -m.
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        "predictions=a.json data=vqa_json",
-        "export=lmms_eval seed=2",
-        "image=a.jpg vqa=mlb",
-        "human=a.json runs=[a]",
-        "compare=[a,b] seed=2",
-        "model=mlb seed=2",
-    ],
+OVERRIDES = (
+    "predictions=a.json data=vqa_json",
+    "export=lmms_eval seed=2",
+    "image=a.jpg vqa=mlb",
+    "human=a.json runs=[a]",
+    "compare=[a,b] seed=2",
+    "model=mlb seed=2",
 )
+FLAGS = (
+    "--cfg job",
+    "--cfg=job",
+    "-c job",
+    "--cfg job --package task",
+    "-c hydra -p hydra.run",
+    "--help",
+    "--config-dir {folder} --cfg job",
+    "-cd={folder} --cfg job",
+)
+
+
 @pytest.mark.parametrize(
-    "flags",
-    [
-        "--cfg job",
-        "--cfg=job",
-        "-c job",
-        "--cfg job --package task",
-        "-c hydra -p hydra.run",
-        "--help",
-        "--config-dir {folder} --cfg job",
-        "-cd={folder} --cfg job",
-    ],
+    ("overrides", "flags"),
+    [*product(OVERRIDES, FLAGS[:1]), *product(OVERRIDES[:1], FLAGS[1:])],
 )
 def test_flags_may_stand_at_any_place(
     overrides: str, flags: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -79,7 +79,7 @@ def test_the_commit_has_a_mark_when_the_tree_has_changes(tmp_path: Path) -> None
     assert provenance.commit_of(tmp_path.parent / "nowhere") == "unknown"
 
 
-@pytest.mark.parametrize("where", ["id", "folder"])
+@pytest.mark.parametrize("where", ["id", pytest.param("folder", marks=pytest.mark.slow)])
 def test_the_commit_of_a_cached_model_is_resolved(where: str, tmp_path: Path) -> None:
     """A cache as the client of the hub writes it, with a branch and an older commit."""
     folder = tmp_path / "hub" / "models--maker--tiny"
