@@ -132,6 +132,11 @@ def test_no_headline_rests_on_fewer_than_30_judged_beliefs() -> None:
     assert headline(none, [])[1] == (
         "No two of its 29 answers certainly contradict each other; 1 is suspected."
     )
+    suspects = [replace(sure, suspect=True)] * 27
+    useless = replace(none, beliefs=[*suspects, sure, sure])
+    assert headline(useless, [])[2].startswith("Its answers hardly ever agree with each other")
+    doubtful = replace(none, beliefs=[*suspects[1:], sure, sure, sure])
+    assert len(headline(doubtful, [])) == 2
     # Enough are judged, but 29 of them are sure, and then 29 are wrong.
     many = BeliefPageModel("MLB", [sure] * 29 + [unsure], {})
     assert len(headline(many, commonest_mistakes(many.beliefs, None))) == 2

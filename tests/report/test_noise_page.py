@@ -59,7 +59,7 @@ def test_the_page_counts_and_shows_answers_that_flip(tmp_path: Path) -> None:
     assert "MLB by level and answer type" in table
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("<tr>")[1:]]
     assert [row[:2] + row[3:] for row in rows] == [
-        ["level", "all", "yes_no", "number", "points lost", "R_score"],
+        ["level", "all", "yes/no", "number", "points lost", "R_score"],
         ["clean", "0.500", "0.333", "1.000", "", ""],
         ["1", "0.500", "0.333", "1.000", "0.0", "1.000"],
     ]

@@ -16,6 +16,7 @@ _THINGS = 3  # things that a sentence names
 _KINDS = 5  # kinds of wrong beliefs in the terminal
 _LEAST_LEGAL = 0.5  # share of the samples of a generator
 LEAST_JUDGED = 30  # beliefs that a share in the headline or in a chart rests on
+_NEARLY_ALL = 0.9  # share of suspected answers
 _SURE = 0.75  # a confidence that the headline calls high
 
 
@@ -132,6 +133,11 @@ def _provable(model: BeliefPageModel) -> list[str]:
             "contradict each other"
         )
     lines = [f"{said}; {suspects:,} {_are(suspects)} suspected."]
+    if suspects > _NEARLY_ALL * len(model.beliefs):
+        lines.append(
+            "Its answers hardly ever agree with each other: they say nothing about the images, and "
+            "single ones are of no interest."
+        )
     if (further := model.metrics.get("follow_ups/count")) is not None:
         share = model.metrics["follow_ups/errors_at_least"]
         lines.append(

@@ -85,7 +85,7 @@ def noise_columns(metrics: Mapping[str, float]) -> list[tuple[str, list[str]]]:
         ("level", [str(row["level"]) if row["level"] else "clean" for row in rows]),
         ("all", column("accuracy")),
         ("95 percent", list(map(interval, rows))),
-        *((kind, column(kind)) for kind in kinds),
+        *((_heading(kind), column(kind)) for kind in kinds),
         ("points lost", ["", *column("points lost", 1)[1:]]),
         ("R_score", column("R_score")),
     ]
@@ -94,6 +94,11 @@ def noise_columns(metrics: Mapping[str, float]) -> list[tuple[str, list[str]]]:
     if "multiple_choice" in known:
         columns.append(("multiple choice", column("multiple_choice")))
     return columns
+
+
+def _heading(kind: str) -> str:
+    """The name of an answer type, "yes_no" or one of a data set's own, for people."""
+    return "yes/no" if kind == "yes_no" else kind.replace("_", " ")
 
 
 def print_noise_curve(
