@@ -30,7 +30,6 @@ _MOST = 1000  # requests at the same time; more of them wait
 # The response is passed on decoded and whole.
 _OF_THE_TRANSPORT = {"content-encoding", "content-length", "transfer-encoding"}
 
-
 _Kept = tuple[Path, Path, bytes]
 """The folder and the file of a response, and the JSON text of its request."""
 
@@ -80,7 +79,9 @@ class Sender:
             name: By this a server that knows Idempotency-Key, as gateways may, recognises a request
                 that it has already answered.
         """
-        self._kept[name] = (folder, file, json.dumps(request, ensure_ascii=False).encode())
+        text = json.dumps(request, ensure_ascii=False).encode()
+        # A command may change its folder; the process has the first one.
+        self._kept[name] = (folder.absolute(), file.absolute(), text)
         return {_NAME: name}
 
     def handle_request(self, request: Any) -> Any:
