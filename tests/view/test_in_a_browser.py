@@ -110,6 +110,21 @@ def test_beliefs_are_judged_by_keyboard_as_on_the_page_itself(
     assert len(ours) == 2
 
 
+def test_keys_that_are_pressed_faster_than_the_server_answers_mean_what_the_next_page_shows(
+    page: Any,
+) -> None:
+    """On the first page "n" would say that the first answer is no, and "h" would mean nothing."""
+    page.goto("/annotate?run=diagnosis&person=Anna")
+    page.evaluate(
+        """["y", "n", "h"].forEach(
+            key => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))
+        """
+    )
+    page.locator("#item [role=status]", has_text="1 of 3, 1 judged").wait_for()
+    pressed = page.locator("[aria-pressed=true]")  # each with its key
+    assert pressed.all_inner_texts() == ["yesa", "nof", "noh"]
+
+
 def test_a_study_is_scored_by_keyboard(page: Any) -> None:
     page.goto("/annotate?run=study&person=Ben")
     for key, shown in (
