@@ -116,8 +116,10 @@ def test_keys_that_are_pressed_faster_than_the_server_answers_mean_what_the_next
     """On the first page "n" would say that the first answer is no, and "h" would mean nothing."""
     page.goto("/annotate?run=diagnosis&person=Anna")
     page.evaluate(
-        """["y", "n", "h"].forEach(
-            key => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })))
+        """
+            const press = key => document.body.dispatchEvent(
+                new KeyboardEvent("keydown", { key, bubbles: true }));
+            press("y"); press("n"); press("h");
         """
     )
     page.locator("#item [role=status]", has_text="1 of 3, 1 judged").wait_for()
