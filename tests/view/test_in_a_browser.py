@@ -127,6 +127,20 @@ def test_keys_that_are_pressed_faster_than_the_server_answers_mean_what_the_next
     assert pressed.all_inner_texts() == ["yesa", "nof", "noh"]
 
 
+def test_a_key_after_an_arrow_judges_no_question_of_the_page_that_is_left(page: Any) -> None:
+    page.goto("/annotate?run=diagnosis&person=Anna")
+    page.evaluate(
+        """
+            const press = key => document.body.dispatchEvent(
+                new KeyboardEvent("keydown", { key, bubbles: true }));
+            press("ArrowRight"); press("y");
+        """
+    )
+    page.get_by_text("2 of 3, 0 judged").wait_for()
+    page.goto("/annotate?run=diagnosis&person=Anna&at=0")
+    assert page.locator("[aria-pressed=true]").count() == 0
+
+
 def test_a_study_is_scored_by_keyboard(page: Any) -> None:
     page.goto("/annotate?run=study&person=Ben")
     for key, shown in (
