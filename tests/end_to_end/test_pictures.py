@@ -19,6 +19,8 @@ import ivqa
 from ivqa.diagnosis import read_beliefs
 from ivqa.errors import UserError
 from ivqa.logic import contradicting
+from ivqa.scenes import generate_scenes
+from ivqa.scenes.oracle import SceneOracle
 from tiny_transformers import tiny_llava
 from vqa.chat_server import ChatServer, said, serving
 
@@ -256,6 +258,35 @@ def test_a_closed_vocabulary_model_is_judged_by_the_oracle(
     )
     assert status == 1
     assert "is no image of split 'train'" in printed
+
+
+@pytest.mark.slow  # a thousand questions
+def test_what_is_found_without_labels_is_true(
+    tmp_path: Path, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLB about scenes through ivqa.diagnose, which knows no labels, beside the oracle."""
+    monkeypatch.setenv("IVQA_ARTIFACTS", str(artifacts))
+    root = generate_scenes(tmp_path / "scenes", images={"val": 100}, seed=5, progress=False)
+    oracle = SceneOracle.load(root, "val")
+    found = ivqa.diagnose(ivqa.load_vqa("mlb"), root / "images" / "val", max_questions=1000)
+    beliefs = found.beliefs
+    right: list[bool | None] = []
+    for picture, question, answer in zip(
+        beliefs["picture"], beliefs["question"], beliefs["answer"], strict=True
+    ):
+        judged = oracle.judge(int(Path(picture).stem.rpartition("_")[2]), question)
+        right.append(answer in judged.acceptable if judged.understood else None)
+    wrong, unknown = right.count(False), right.count(None)
+    proved = round(found.metrics["beliefs/errors_at_least"] * 1000)
+    assert 100 < proved <= wrong + unknown
+    # No contradiction holds only right answers.
+    for answer_is_right, others in zip(right, beliefs["contradicts"], strict=True):
+        assert not others or not answer_is_right or not all(right[line - 1] for line in others)
+    # By chance a suspect would be wrong as often as any answer.
+    suspects = [one for one, suspect in zip(right, beliefs["suspect"], strict=True) if suspect]
+    precision = suspects.count(False) / (suspects.count(False) + suspects.count(True))
+    assert len(suspects) > 150
+    assert precision > wrong / (1000 - unknown) + 0.05
 
 
 def test_pictures_unlike_those_of_the_training_are_said(
