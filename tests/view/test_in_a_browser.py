@@ -141,6 +141,20 @@ def test_a_key_after_an_arrow_judges_no_question_of_the_page_that_is_left(page: 
     assert page.locator("[aria-pressed=true]").count() == 0
 
 
+def test_keys_go_on_where_escape_stops_the_way_to_the_next_page(page: Any) -> None:
+    page.goto("/annotate?run=diagnosis&person=Anna")
+    page.evaluate(
+        """
+            document.addEventListener("click", event => event.preventDefault(), { once: true });
+            const press = key => document.body.dispatchEvent(
+                new KeyboardEvent("keydown", { key, bubbles: true }));
+            press("ArrowRight"); press("n"); press("Escape"); press("y");
+        """
+    )
+    page.locator("[aria-pressed=true]").wait_for()
+    assert page.locator("[aria-pressed=true]").all_inner_texts() == ["yesa"]
+
+
 def test_a_study_is_scored_by_keyboard(page: Any) -> None:
     page.goto("/annotate?run=study&person=Ben")
     for key, shown in (

@@ -1,18 +1,20 @@
 // Keys press the button or link that names them: <button data-keys="y a">. What a key means is shown by the
-// page that answers the request before it: keys wait for that page, and a link takes the rest with this one.
-let sending = 0;
+// page that answers the request before it: keys wait for that page, and a link takes the rest with this one,
+// unless Escape keeps it.
+let sending = 0, leaving = false;
 const waiting = [];
 function press(key) {
   const found = document.querySelector(`[data-keys~="${CSS.escape(key)}"]:not(:disabled)`);
   if (!found || found.closest("fieldset:disabled")) return false;
-  if (found.matches("a")) sending++;
+  if (found.matches("a")) leaving = true;
   found.click();
   return true;
 }
-addEventListener("pageshow", event => { if (event.persisted) { sending = 0; waiting.length = 0; } });
+addEventListener("pageshow", event => { if (event.persisted) { sending = 0; leaving = false; waiting.length = 0; } });
 addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=checkbox]), select, textarea")) return;
-  if (sending) { event.preventDefault(); waiting.push(event.key); }
+  if (leaving && event.key === "Escape") { leaving = false; waiting.length = 0; }
+  else if (sending || leaving) { event.preventDefault(); waiting.push(event.key); }
   else if (press(event.key)) event.preventDefault();
 });
 document.addEventListener("htmx:beforeSend", event => {
@@ -20,7 +22,7 @@ document.addEventListener("htmx:beforeSend", event => {
   sending++;
   event.detail.xhr.addEventListener("loadend", () => {
     sending--;
-    while (!sending && waiting.length) press(waiting.shift());
+    while (!sending && !leaving && waiting.length) press(waiting.shift());
   });
 });
 // A message belongs to what was done last; reading along in the background says nothing about it.
