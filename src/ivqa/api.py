@@ -8,7 +8,7 @@ Example:
     >>> ivqa.load_vqa("mlb").answer("photo.jpg", ["Is it raining?"])  # doctest: +SKIP
     ['yes']
     >>> found = ivqa.diagnose(lambda picture, question: "yes", "photos")  # doctest: +SKIP
-    >>> found.beliefs.query("suspect")[["picture", "question", "answer"]]  # doctest: +SKIP
+    >>> found.beliefs.query("suspect")[["image_id", "question", "answer"]]  # doctest: +SKIP
 """
 
 from collections.abc import Callable, Iterable, Sequence
