@@ -115,4 +115,4 @@ def test_the_named_pair_contradicts_itself(folder: Path, monkeypatch: pytest.Mon
 def test_a_function_is_a_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = _run("def my_model", folder, monkeypatch)
     assert "outputs/my_model/report.html" in printed
-    assert "scenes_val" in printed
+    assert "Was this picture taken at night?    yes" in printed
