@@ -3,13 +3,18 @@
 Where the page shows a number, a text of conf/results.yaml and a sentence in tools/claims.yaml hold
 {[EXPERIMENT|SETTING|METRIC]:FORMAT}, the mean over the seeds in docs/results.json. Braces may hold
 a calculation, such as {1 - [repair|mlb|repaired/wrong_rate] / [repair|mlb|before/wrong_rate]:.0%}.
-The experiment `gallery` is in docs/gallery.json, which tools/gallery.py writes. README.md and the
-guides hold the finished sentences; tools/claims.yaml lists those with numbers.
+In tools/claims.yaml, METRIC may be a list: "a; b" stands for cells of a table, "a, b" for numbers
+with commas. A line with * for SETTING stands for one line for each setting that has the metrics.
+
+The experiment `gallery` is in docs/gallery.json, which tools/gallery.py writes; those that were
+measured by other commands are in docs/measured.yaml. README.md and the guides hold the finished
+sentences; tools/claims.yaml lists those with numbers, and phrases whose numbers are no results.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ivqa.errors import UserError
 from ivqa.store.files import read_json, read_yaml, write_text
@@ -19,6 +24,7 @@ Records = Mapping[str, Record]
 
 _PLACE = re.compile(r"\{([^{}]*\[[^{}]*\|[^{}]*\][^{}:]*):([^{}]*)\}")
 _MEASURED = re.compile(r"\[([^\[\]|]+)\|([^\[\]|]+)\|([^\[\]|]+)\]")
+_LIST = re.compile(r"\{(\[[^\[\]]+\|)([^\[\]|]+[;,][^\[\]|]+)\]:([^{}]*)\}")
 _NUMBER = r"([-−]?[\d.,]*\d)"
 
 
@@ -60,10 +66,9 @@ def corrected(page: str, sentences: Sequence[str], records: Records, name: str) 
         'It has\\n80 percent.'
     """
     for sentence in sentences:
-        places = list(_PLACE.finditer(sentence))
-        parts = _PLACE.split(sentence)[:: _PLACE.groups + 1]
-        pattern = _NUMBER.join(re.sub(r"(\\?\s)+", r"\\s+", re.escape(part)) for part in parts)
-        found = list(re.finditer(pattern, page))
+        text = _expanded(sentence, records)
+        places = list(_PLACE.finditer(text))
+        found = list(re.finditer(_pattern(text), page))
         if len(found) != 1:
             raise UserError(
                 f"{name}: the sentence '{sentence}' of tools/claims.yaml is there "
@@ -75,15 +80,63 @@ def corrected(page: str, sentences: Sequence[str], records: Records, name: str) 
     return page
 
 
-def corrected_pages(root: Path, records: Records) -> dict[Path, str]:
-    """The texts of the pages that tools/claims.yaml names, with today's numbers."""
-    claims = read_yaml(root / "tools" / "claims.yaml", dict)
+def without(page: str, sentences: Sequence[str], records: Records) -> str:
+    """What is left of a page without the sentences that `corrected` checks."""
+    for sentence in sentences:
+        page = re.sub(_pattern(_expanded(sentence, records)), "", page)
+    return page
+
+
+def read_claims(root: Path) -> tuple[dict[str, list[str]], dict[str, dict[str, list[str]]]]:
+    """The sentences of each page, and by page and reason the phrases that are no results."""
+    claims: dict[str, Any] = read_yaml(root / "tools" / "claims.yaml", dict)
+    no_results = claims.pop("not_results")
+    return claims, no_results
+
+
+def all_records(root: Path) -> dict[str, Record]:
+    """The records of docs/results.json, docs/gallery.json and docs/measured.yaml."""
     gallery = read_json(root / "docs" / "gallery.json", dict)
-    records = {**records, **{name: Record(**values) for name, values in gallery.items()}}
+    measured = read_yaml(root / "docs" / "measured.yaml", dict)
+    for one in measured.values():
+        del one["command"]
+    others = {name: Record(**values) for name, values in (gallery | measured).items()}
+    return {**Project(root).records(), **others}
+
+
+def corrected_pages(root: Path) -> dict[Path, str]:
+    """The texts of the pages that tools/claims.yaml names, with today's numbers."""
+    records = all_records(root)
     return {
         root / name: corrected((root / name).read_text(), sentences, records, name)
-        for name, sentences in claims.items()
+        for name, sentences in read_claims(root)[0].items()
     }
+
+
+def _expanded(text: str, records: Records) -> str:
+    """The text with a placeholder for each number of its lists and of its lines with *."""
+    lines: list[str] = []
+    for line in _LIST.sub(_listed, text).split("\n"):
+        repeated = [one for one in _MEASURED.findall(line) if one[1] == "*"]
+        if not repeated:
+            lines.append(line)
+            continue
+        metrics = {metric for _, _, metric in repeated}
+        for setting, seeds in _settings(repeated[0][0], records).items():
+            if metrics <= seeds[0].keys():
+                lines.append(line.replace("|*|", f"|{setting}|").replace("| * |", f"| {setting} |"))
+    return "\n".join(lines)
+
+
+def _listed(found: re.Match[str]) -> str:
+    start, metrics, style = found.groups()
+    places = re.sub(r"[^;,\s]+", lambda one: f"{{{start}{one[0]}]:{style}}}", metrics)
+    return places.replace(";", " |")
+
+
+def _pattern(text: str) -> str:
+    parts = _PLACE.split(text)[:: _PLACE.groups + 1]
+    return _NUMBER.join(re.sub(r"(\\?\s)+", r"\\s+", re.escape(part)) for part in parts)
 
 
 def _shown(place: re.Match[str], records: Records) -> str:
@@ -94,9 +147,7 @@ def _shown(place: re.Match[str], records: Records) -> str:
 
 
 def _mean(experiment: str, setting: str, metric: str, *, records: Records) -> float:
-    if experiment not in records:
-        raise UserError(f"a text names [{experiment}|...], which docs/results.json does not have")
-    settings = records[experiment].settings
+    settings = _settings(experiment, records)
     values = [seed[metric] for seed in settings.get(setting, ()) if metric in seed]
     if not values:
         raise UserError(
@@ -106,10 +157,16 @@ def _mean(experiment: str, setting: str, metric: str, *, records: Records) -> fl
     return float(sum(values) / len(values))
 
 
+def _settings(experiment: str, records: Records) -> Mapping[str, Sequence[Mapping[str, float]]]:
+    if experiment not in records:
+        raise UserError(f"a text names [{experiment}|...], which docs/results.json does not have")
+    return records[experiment].settings
+
+
 def main() -> None:
     """Writes the numbers of today into README.md and the guides."""
     root = Path(__file__).parents[1]
-    for page, text in corrected_pages(root, Project(root).records()).items():
+    for page, text in corrected_pages(root).items():
         if text != page.read_text():
             write_text(page, text)
             print(f"{page.relative_to(root)}: other numbers")

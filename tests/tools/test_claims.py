@@ -1,37 +1,76 @@
 """Numbers in README, in the guides and on the page of results are those of docs/results.json."""
 
+import re
 from pathlib import Path
 
 import pytest
-from tools.claims import corrected, corrected_pages, filled
+from tools.claims import all_records, corrected, corrected_pages, filled, read_claims, without
 from tools.experiments import Project, Record
 
 from documented_commands import PROJECT
 from ivqa.errors import UserError
 from ivqa.store.files import read_yaml
 
+PAGES = [
+    page
+    for page in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")))
+    if page.name not in ("results.md", "papers.md")  # written from conf/results.yaml, papers.yaml
+]
+RESULT = re.compile(
+    r"(?<![\w.])(?:(?:\d[\d,]*)?\.\d+(?!\.?\d)|\d+,\d{3}|\d+ of \d+"
+    r"|\d[\d,.]* (?:percent|points|%|m?s|seconds?|minutes?|hours?|h|[KMG]i?B|times)\b"
+    r"|\d[\d,.]* (?:\w+ ){0,2}(?:wrong|errors?|facts|mistakes|contradictions)\b)"
+    r"|\| \d[\d,. ]*(?=\|)"
+)
+_NO_PROSE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|^(?:#|    ).*?$|<[^>\n]*>", re.M | re.S)
 RECORDS = {
     "models": Record("a", "", 0, {"mlb x=1": [{"vqa/acc": 0.7}, {"vqa/acc": 0.9}], "b": [{"n": 3}]})
 }
 
 
-@pytest.mark.parametrize("page", read_yaml(PROJECT / "tools" / "claims.yaml", dict))
+@pytest.mark.parametrize("page", read_claims(PROJECT)[0])
 def test_a_page_shows_what_was_measured(page: str) -> None:
-    expected = corrected_pages(PROJECT, Project(PROJECT).records())[PROJECT / page]
+    expected = corrected_pages(PROJECT)[PROJECT / page]
     shown = (PROJECT / page).read_text()
     pairs = zip(shown.splitlines(), expected.splitlines(), strict=True)
     assert [one for one in pairs if one[0] != one[1]] == [], "run python -m tools.claims"
 
 
-def test_readme_has_no_result_that_is_not_checked() -> None:
-    """The numbers of the results in README, counted by hand: a new one needs a sentence."""
-    readme = (PROJECT / "README.md").read_text()
-    table = readme.partition("## Results")[2].partition("All tables,")[0]
-    named = read_yaml(PROJECT / "tools" / "claims.yaml", dict)["README.md"]
-    digits = [word for word in table.replace("|", " ").split() if any(map(str.isdigit, word))]
-    unmeasured = {"1:", "7:", "1", "20"}  # levels of noise, and the limit of R_score
-    shown = [word for word in digits if word not in unmeasured]
-    assert len(shown) == sum(text.count("{[") for text in named)
+def _prose(page: Path, claims: dict[str, list[str]], records: dict[str, Record]) -> str:
+    """One line: the page without its claims, code, targets of links, and headings."""
+    sentences = claims.get(str(page.relative_to(PROJECT)), [])
+    return " ".join(_NO_PROSE.sub(" ", without(page.read_text(), sentences, records)).split())
+
+
+def test_a_number_of_a_page_is_a_claim_or_no_result() -> None:
+    claims, not_results = read_claims(PROJECT)
+    records = all_records(PROJECT)
+    phrases = sorted((one for listed in not_results.values() for one in listed), key=len)[::-1]
+    found, used = [], set()
+    for page in PAGES:
+        text = _prose(page, claims, records)
+        used |= {phrase for phrase in phrases if phrase in text}
+        text = re.sub("|".join(map(re.escape, phrases)), " ", text)
+        found += [(page.name, *text[: one.end()].split()[-6:]) for one in RESULT.finditer(text)]
+    assert found == [], "a sentence in tools/claims.yaml, or a phrase of its not_results"
+    assert set(phrases) == used, "a phrase of not_results in tools/claims.yaml is on no page"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12.3 percent",
+        ".188",
+        "5 minutes",
+        "3 times",
+        "| 17, 3 |",
+        "15,481",
+        "6 of 20",
+        "26 new errors",
+    ],
+)
+def test_a_number_that_looks_like_a_result_is_found(text: str) -> None:
+    assert RESULT.search(f"It has {text} of it")
 
 
 def test_texts_of_the_page_hold_the_numbers_of_the_records() -> None:
@@ -76,6 +115,24 @@ def test_only_the_numbers_of_a_sentence_are_written_anew() -> None:
     assert corrected(found, [sentence], RECORDS, "page.md") == found
 
 
+def test_a_row_with_a_star_is_a_row_for_each_setting_that_has_the_metrics() -> None:
+    mlb, other = {"n": 3.0, "low": 0.1, "high": 0.2}, {"low": 0.0}
+    records = {"m": Record("a", "", 0, {"mlb": [mlb], "a": [mlb], "b": [other]})}
+    rows = "| n | of |\n| * | {[m|*|n; n]:.0f} [{[m|*|low, high]:.1f}] |"
+    page = "| n | of |\n| mlb | 9 | 9 [.7, .7] |\n| a | 9 | 9 [.7, .7] |\n"
+    found = corrected(page, [rows], records, "page.md")
+    assert found == "| n | of |\n| mlb | 3 | 3 [0.1, 0.2] |\n| a | 3 | 3 [0.1, 0.2] |\n"
+    assert without(page, [rows], records).strip() == ""
+
+
+def test_what_was_measured_by_hand_says_how() -> None:
+    for name, one in read_yaml(PROJECT / "docs" / "measured.yaml", dict).items():
+        assert one["command"], name
+        assert re.fullmatch("[0-9a-f]{7}", one["commit"]), name
+        used = (PROJECT / "tools" / "claims.yaml").read_text()
+        assert f"[{name}|" in used, f"no page shows {name} of docs/measured.yaml"
+
+
 @pytest.mark.parametrize(("page", "number"), [("none", 0), ("has 1 and has 2", 2)])
 def test_a_sentence_must_be_on_its_page_once(page: str, number: int) -> None:
     with pytest.raises(UserError, match=rf"page.md: the sentence .* is there {number} times"):
@@ -83,6 +140,4 @@ def test_a_sentence_must_be_on_its_page_once(page: str, number: int) -> None:
 
 
 def test_each_page_with_claims_exists() -> None:
-    assert all(
-        Path(PROJECT / page).is_file() for page in read_yaml(PROJECT / "tools/claims.yaml", dict)
-    )
+    assert all((PROJECT / page).is_file() for page in read_claims(PROJECT)[0])
