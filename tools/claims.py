@@ -95,13 +95,17 @@ def read_claims(root: Path) -> tuple[dict[str, list[str]], dict[str, dict[str, l
 
 
 def all_records(root: Path) -> dict[str, Record]:
-    """The records of docs/results.json, docs/gallery.json and docs/measured.yaml."""
-    gallery = read_json(root / "docs" / "gallery.json", dict)
-    measured = read_yaml(root / "docs" / "measured.yaml", dict)
-    for one in measured.values():
-        del one["command"]
-    others = {name: Record(**values) for name, values in (gallery | measured).items()}
-    return {**Project(root).records(), **others}
+    """The records of docs/results.json, and of docs/gallery.json and docs/measured.yaml, if any."""
+    gallery, by_hand = root / "docs" / "gallery.json", root / "docs" / "measured.yaml"
+    others = read_json(gallery, dict) if gallery.is_file() else {}
+    if by_hand.is_file():
+        others |= read_yaml(by_hand, dict)
+    for one in others.values():
+        one.pop("command", None)
+    return {
+        **Project(root).records(),
+        **{name: Record(**values) for name, values in others.items()},
+    }
 
 
 def corrected_pages(root: Path) -> dict[Path, str]:

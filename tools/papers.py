@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ivqa.store.files import read_yaml, write_text
-from tools.claims import filled
-from tools.experiments import Project, Record
+from tools.claims import all_records, filled
+from tools.experiments import Record
 
 FILE = Path("tools", "papers.yaml")
 PAGE = Path("docs", "papers.md")
@@ -72,7 +72,7 @@ def main() -> None:
     """Writes the page."""
     root = Path(__file__).parents[1]
     content = read_yaml(root / FILE, dict)
-    write_text(root / PAGE, papers_page(content, Project(root).records()))
+    write_text(root / PAGE, papers_page(content, all_records(root)))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ivqa.runs.run_directory import read_metrics
 from ivqa.store.files import read_json, read_yaml, write_json, write_text
 from ivqa.sweeps.multirun import distinguishing
 from ivqa.terminal import terminal
+from tools.claims import all_records
 from tools.experiments import Experiment, Project, Record
 from tools.result_keys import Keys, combined, keys_of
 from tools.result_plots import write_plot
@@ -241,7 +242,7 @@ def settings_of(
 
 def write_page(project: Project, keys: Mapping[str, Keys]) -> None:
     """Writes docs/results.md and its plots from docs/results.json."""
-    sections, records = project.sections(), project.records()
+    sections, records = project.sections(), all_records(project.root)
     for name, experiment in project.experiments().items():
         if name in records and experiment.plot:
             write_plot(project.plots / f"{name}.svg", experiment, records[name])
