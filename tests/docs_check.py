@@ -100,10 +100,13 @@ LEFT_OUT = {
     r"logger\.comet": "needs comet-ml and an account",
     r"data=(clevr|gqa)": "needs the published files; tests/data/ has small ones",
     r"features=resnet152": "needs published weights",
-    r"model=openai|vqa=openai": "needs an endpoint; tests/end_to_end/test_served_models.py has one",
+    r"(model=(prompted_)?|vqa=)openai": (
+        "needs an endpoint; tests/end_to_end/test_served_models.py has one"
+    ),
     r" \.\.\.$": "needs weights of the hub",
     r"oracle=true vqa=mlb,n2nmn": "needs scenes as files; tests/end_to_end/test_pictures.py has",
     r"question_encoder=skip_thoughts": "needs the published vectors; tests/vqa/ has small ones",
+    r"annotations=": "needs what people export; tests/end_to_end/test_judges.py has it",
     r"human=\[": "needs what people export; tests/end_to_end/test_human_study.py has it",
     r"\$IVQA_": "needs the real data; `make results` runs it",
 }
@@ -211,6 +214,7 @@ def _problem(command: Command, words: Sequence[str], folder: Path) -> str | None
     """Runs a command; says what went wrong, None if nothing did."""
     environment = {
         **os.environ,
+        **command.environment,
         "IVQA_ARTIFACTS": str(FOLDER / "artifacts"),
         "PYTHONPATH": os.pathsep.join([str(folder), str(PROJECT / "src")]),
         "COLUMNS": "80",

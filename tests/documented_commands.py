@@ -5,6 +5,7 @@ DIR stand for what a user has, "..." for a part that is left out. A block of Pyt
 first line is a comment with a file name is a file of the page: its commands may use it.
 """
 
+import itertools
 import re
 import shlex
 import textwrap
@@ -44,10 +45,14 @@ class Command:
     @property
     def words(self) -> list[str]:
         """Its words without comments and settings of environment variables."""
+        return shlex.split(self.text, comments=True)[len(self.environment) :]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings of environment variables before its words."""
         words = shlex.split(self.text, comments=True)
-        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-            words = words[1:]
-        return words
+        settings = itertools.takewhile(re.compile(r"[A-Z_]+=").match, words)
+        return dict(setting.split("=", 1) for setting in settings)
 
     @property
     def task(self) -> str | None:

@@ -174,10 +174,12 @@ def run_task(cfg: DictConfig, command: Sequence[str]) -> float:
 
     from ivqa import provenance
     from ivqa.config.checks import check_config
+    from ivqa.runs.loggers import check_wandb
     from ivqa.runs.precision import set_precision
 
     check_config(cfg)
     check_folder("artifacts", cfg.artifacts)
+    check_wandb(cfg.get("logger"))
     if cfg.get("trainer"):
         set_precision(cfg.trainer)
     # The directory that Hydra chose: in a multirun it numbers the directories of the jobs.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import wandb
 import yaml
 from mlflow.tracking import MlflowClient
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -126,3 +127,24 @@ def test_a_command_and_the_model_that_it_trains_are_one_group(
     assert whole.config["callbacks.robustness.num_questions"] == 20
     assert (whole.config["split"], whole.group) == ("test", "evaluation")
     assert [(one.name, one.job_type) for one in parts] == [("language_only", "part")]
+
+
+def test_wandb_without_a_key_is_told_before_the_work(
+    run: Run, tiny_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def login() -> None:  # as without a terminal
+        raise wandb.errors.UsageError("No API key configured. Use `wandb login` to log in.")
+
+    def diagnose(cfg: object) -> None:
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(wandb, "login", login)
+    monkeypatch.setattr("ivqa.tasks.diagnose.diagnose", diagnose)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    command = ["vqa=mlb", *_command(tiny_root), "logger=wandb", f"output_dir={tmp_path / 'run'}"]
+    status, printed = run("diagnose", *command)
+    assert status == 1
+    assert printed.strip().splitlines()[-1] == (
+        "error: logger=wandb: Weights & Biases has no key on this machine; run: wandb login, "
+        "or set WANDB_MODE=offline"
+    )

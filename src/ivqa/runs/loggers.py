@@ -27,6 +27,7 @@ from pytorch_lightning.loggers.logger import rank_zero_experiment
 from pytorch_lightning.utilities import rank_zero_only
 from typing_extensions import override
 
+from ivqa.errors import UserError
 from ivqa.provenance import environment
 from ivqa.store.files import FileError, read_text, write_text
 from ivqa.store.identity import to_plain
@@ -225,6 +226,27 @@ def loggers_of_part(loggers: DictConfig | None, model: str) -> DictConfig | None
         if target is not None:
             kept[name] = node
     return None if loggers is None else OmegaConf.create(kept)
+
+
+def check_wandb(loggers: DictConfig | None) -> None:
+    """Checks that W&B has a key, if it is a logger; in a terminal, W&B asks for one.
+
+    Raises:
+        UserError: It has none, and would say so only after the work that it is to show.
+    """
+    targets = [get_object(node._target_) for node in (loggers or {}).values() if node is not None]
+    wanted = any(isinstance(one, type) and issubclass(one, WandbLogger) for one in targets)
+    if not wanted or os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
+        return
+    import wandb
+
+    try:
+        wandb.login()
+    except wandb.errors.UsageError:
+        raise UserError(
+            "logger=wandb: Weights & Biases has no key on this machine; run: wandb login, or set "
+            "WANDB_MODE=offline"
+        ) from None
 
 
 def build_loggers(cfg: DictConfig) -> list[Logger]:
