@@ -228,6 +228,7 @@ def loggers_of_part(loggers: DictConfig | None, model: str) -> DictConfig | None
     return None if loggers is None else OmegaConf.create(kept)
 
 
+@rank_zero_only
 def check_wandb(loggers: DictConfig | None) -> None:
     """Checks that W&B has a key, if it is a logger; in a terminal, W&B asks for one.
 
