@@ -230,11 +230,7 @@ def loggers_of_part(loggers: DictConfig | None, model: str) -> DictConfig | None
 
 @rank_zero_only
 def check_wandb(loggers: DictConfig | None) -> None:
-    """Checks that W&B has a key, if it is a logger; in a terminal, W&B asks for one.
-
-    Raises:
-        UserError: It has none, and would say so only after the work that it is to show.
-    """
+    """Raises a UserError if W&B is a logger and has no key; in a terminal, W&B asks for one."""
     targets = [get_object(node._target_) for node in (loggers or {}).values() if node is not None]
     wanted = any(isinstance(one, type) and issubclass(one, WandbLogger) for one in targets)
     if not wanted or os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
@@ -244,10 +240,9 @@ def check_wandb(loggers: DictConfig | None) -> None:
     try:
         wandb.login()
     except wandb.errors.UsageError:
-        raise UserError(
-            "logger=wandb: Weights & Biases has no key on this machine; run: wandb login, or set "
-            "WANDB_MODE=offline"
-        ) from None
+        remedy = "run: wandb login, or set WANDB_MODE=offline"
+        text = f"logger=wandb: Weights & Biases has no key on this machine; {remedy}"
+        raise UserError(text) from None
 
 
 def build_loggers(cfg: DictConfig) -> list[Logger]:
