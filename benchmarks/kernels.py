@@ -102,7 +102,7 @@ def _training(model: str) -> Callable[[], None]:
 
         def forward() -> torch.Tensor:
             plan = network.policy(question, network.max_layout, expert=layout)  # type: ignore[operator]
-            return network.execute(images, plan)  # type: ignore[operator]
+            return network.execute(images, plan)[0]  # type: ignore[operator]
 
     mixed = fastest_dtype() is torch.bfloat16
 
