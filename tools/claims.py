@@ -87,8 +87,8 @@ def without(page: str, sentences: Sequence[str], records: Records) -> str:
     return page
 
 
-def read_claims(root: Path) -> tuple[dict[str, list[str]], dict[str, dict[str, list[str]]]]:
-    """The sentences of each page, and by page and reason the phrases that are no results."""
+def read_claims(root: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The sentences of each page, and by reason the phrases of all pages that are no results."""
     claims: dict[str, Any] = read_yaml(root / "tools" / "claims.yaml", dict)
     no_results = claims.pop("not_results")
     return claims, no_results
