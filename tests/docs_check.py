@@ -4,6 +4,7 @@
     python tests/docs_check.py --only robustness      pages whose name contains this
     python tests/docs_check.py --list                 what would run, with all overrides
 
+Of docs/papers.md the commands in sentences run too, each once and with the first point of a sweep.
 Each page has a folder below outputs/docs_check, in which its commands run in their order; a page
 that stopped is run again from its start. Words such as DIR become stand-ins, "..." the newest run.
 Files that a page says a command writes must be there afterwards. Commands that cannot run here are
@@ -23,16 +24,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+from tools.jobs import overrides_of, values_of
 
 from command_checks import jobs_of
 from docs_stand_ins import StandIns
 from documented_commands import PAGES, PROJECT, Command, blocks, commands, files
+from ivqa.command_line import with_multirun
 from ivqa.config.choices import leaf_keys
 
 FOLDER = PROJECT / "outputs" / "docs_check"
 # Sizes with which a command takes seconds; each is set where the configuration has its key.
 SMALL = {
     "data.images": "{train:60,val:20,test:20}",
+    "data.val_images": "4",
+    "data.test_images": "4",
     "features.image_size": "32",
     "features.width": "16",
     "features.epochs": "1",
@@ -91,7 +96,8 @@ _MAY_BE_NULL = (
 LEFT_OUT = {
     r"^make |^pip ": "builds or tests the project itself",
     r"^python -m benchmarks": "measures for minutes and writes benchmarks/RESULTS.md",
-    r"^python -m tools\.suspicions": "trains nine models, in an hour",
+    r"^python -m tools\.(suspicions|ceiling)": "measures for many minutes",
+    r"^python -m tools\.papers": "writes docs/papers.md",
     r"^ivqa view": "serves pages until it is stopped",
     r"^wandb ": "needs an account; tests/end_to_end/test_wandb_agent.py has a stand-in",
     r"push_to_hub=": "needs an account; tests/end_to_end/test_push_to_hub.py has a stand-in",
@@ -116,8 +122,10 @@ BEFORE = {
     "interchange.md": ["python train.py model=mlb"],
     "robustness.md": ["python evaluate.py model=vanilla callbacks=robustness"],
     "ivqa.md": ["python evaluate.py -m model=ivqa_vae,ivqa_answer_only"],
+    "papers.md": ["python diagnose.py vqa=mlb"],
 }
 NOT_RUN = ("results.md",)  # `make results` writes it and runs its commands
+INLINE = ("papers.md",)  # pages whose commands stand in sentences or tables
 
 
 def main() -> int:
@@ -176,7 +184,10 @@ def promised(command: Command) -> list[str]:
 def _in_order(page: Path) -> Iterator[Command]:
     for text in BEFORE.get(page.name, []):
         yield Command(page, 1, text, inline=True)
-    yield from (command for command in commands(page) if not command.inline)
+    if page.name in INLINE:
+        yield from {_plain(command): command for command in commands(page)}.values()
+    else:
+        yield from (command for command in commands(page) if not command.inline)
 
 
 def _plain(command: Command) -> str:
@@ -188,6 +199,8 @@ def _ready(command: Command, stand_ins: StandIns) -> list[str]:
     words = [stand_ins.filled(word, command) for word in command.words]
     if command.task is None or {"--help", "--cfg"} & set(words):
         return words
+    if command.page.name in INLINE:
+        words = [*words[:2], *_first_point(command.task, words[2:])]
     given = replace(command, text=shlex.join(words))
     keys = {word.partition("=")[0] for word in words}
     # Seeds repeat what the first one does.
@@ -198,6 +211,13 @@ def _ready(command: Command, stand_ins: StandIns) -> list[str]:
         if key not in keys and all(_has_size(job, key) for job in jobs):
             words.append(f"{key}={value}")
     return words
+
+
+def _first_point(task: str, arguments: list[str]) -> list[str]:
+    """The arguments with the first value of each parameter of a sweep."""
+    first = [values_of(one)[0] for one in overrides_of(task, arguments, PROJECT / "conf")]
+    options = [one for one in with_multirun(arguments, PROJECT / "conf") if one[0] == "-"]
+    return [*options, *first]
 
 
 def _fewer(trials: re.Match[str]) -> str:

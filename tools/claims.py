@@ -3,6 +3,7 @@
 Where the page shows a number, a text of conf/results.yaml and a sentence in tools/claims.yaml hold
 {[EXPERIMENT|SETTING|METRIC]:FORMAT}, the mean over the seeds in docs/results.json. Braces may hold
 a calculation, such as {1 - [repair|mlb|repaired/wrong_rate] / [repair|mlb|before/wrong_rate]:.0%}.
+The format `share` writes "a third" for .32.
 In tools/claims.yaml, METRIC may be a list: "a; b" stands for cells of a table, "a, b" for numbers
 with commas. A line with * for SETTING stands for one line for each setting that has the metrics.
 
@@ -25,7 +26,12 @@ Records = Mapping[str, Record]
 _PLACE = re.compile(r"\{([^{}]*\[[^{}]*\|[^{}]*\][^{}:]*):([^{}]*)\}")
 _MEASURED = re.compile(r"\[([^\[\]|]+)\|([^\[\]|]+)\|([^\[\]|]+)\]")
 _LIST = re.compile(r"\{(\[[^\[\]]+\|)([^\[\]|]+[;,][^\[\]|]+)\]:([^{}]*)\}")
-_NUMBER = r"([-−]?[\d.,]*\d)"
+_SHARES = {
+    **{"a tenth": 1 / 10, "a fifth": 1 / 5, "a quarter": 1 / 4, "a third": 1 / 3, "half": 1 / 2},
+    **{"two thirds": 2 / 3, "three quarters": 3 / 4},
+}
+_NEAR = 0.04  # a share farther from all of these is a number
+_NUMBER = rf"([-−]?[\d.,]*\d|{'|'.join(_SHARES)})"
 
 
 def filled(text: str, records: Records) -> str:
@@ -146,8 +152,16 @@ def _pattern(text: str) -> str:
 def _shown(place: re.Match[str], records: Records) -> str:
     calculation, style = place.groups()
     text = _MEASURED.sub(lambda one: repr(_mean(*one.groups(), records=records)), calculation)
-    value = eval(text, {"__builtins__": {}})  # of this project's own files
-    return format(value, style).removesuffix("%")
+    # The files are this project's own.
+    value = eval(text, {"__builtins__": {"min": min, "max": max}})
+    return _in_words(value) if style == "share" else format(value, style).removesuffix("%")
+
+
+def _in_words(share: float) -> str:
+    nearest = min(_SHARES, key=lambda name: abs(_SHARES[name] - share))
+    if abs(_SHARES[nearest] - share) > _NEAR:
+        raise UserError(f"no simple fraction is near {share:.3f}; write it as a number")
+    return nearest
 
 
 def _mean(experiment: str, setting: str, metric: str, *, records: Records) -> float:

@@ -1,7 +1,6 @@
 """Numbers in README, in the guides and on the page of results are those of docs/results.json."""
 
 import re
-from pathlib import Path
 
 import pytest
 from tools.claims import all_records, corrected, corrected_pages, filled, read_claims, without
@@ -16,13 +15,19 @@ PAGES = [
     for page in (PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")))
     if page.name not in ("results.md", "papers.md")  # written from conf/results.yaml, papers.yaml
 ]
+_SMALL = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 RESULT = re.compile(
     r"(?<![\w.])(?:(?:\d[\d,]*)?\.\d+(?!\.?\d)|\d+,\d{3}|\d+ of \d+"
     r"|\d[\d,.]* (?:percent|points|%|m?s|seconds?|minutes?|hours?|h|[KMG]i?B|times)\b"
     r"|\d[\d,.]* (?:\w+ ){0,2}(?:wrong|errors?|facts|mistakes|contradictions)\b)"
     r"|\| \d[\d,. ]*(?=\|)"
+    r"|\b[Hh]alf\b|\b(?:a|two|three) (?:third|quarter|fifth|tenth)s?\b|\b(?:double|halve)[sd]\b"
+    r"|\btwice (?:as|the)\b|\b(?:dozens|hundreds) of\b"
+    rf"|\b(?:{'|'.join(_SMALL)}) (?:times|percent|points|of (?:{'|'.join(_SMALL)}))\b"
 )
-_NO_PROSE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|^(?:#|    ).*?$|<[^>\n]*>", re.M | re.S)
+_NO_PROSE = re.compile(
+    r"^```.*?^```|`[^`\n]*`|\{[^{}]*\}|\]\([^)]*\)|^(?:#|    ).*?$|<[^>\n]*>", re.M | re.S
+)
 RECORDS = {
     "models": Record("a", "", 0, {"mlb x=1": [{"vqa/acc": 0.7}, {"vqa/acc": 0.9}], "b": [{"n": 3}]})
 }
@@ -36,22 +41,33 @@ def test_a_page_shows_what_was_measured(page: str) -> None:
     assert [one for one in pairs if one[0] != one[1]] == [], "run python -m tools.claims"
 
 
-def _prose(page: Path, claims: dict[str, list[str]], records: dict[str, Record]) -> str:
-    """One line: the page without its claims, code, targets of links, and headings."""
-    sentences = claims.get(str(page.relative_to(PROJECT)), [])
-    return " ".join(_NO_PROSE.sub(" ", without(page.read_text(), sentences, records)).split())
-
-
-def test_a_number_of_a_page_is_a_claim_or_no_result() -> None:
-    claims, not_results = read_claims(PROJECT)
+def _texts(claims: dict[str, list[str]]) -> dict[str, str]:
+    """All that may hold a number that no measurement gives, by page."""
     records = all_records(PROJECT)
+    texts = {
+        page.name: without(
+            page.read_text(), claims.get(str(page.relative_to(PROJECT)), []), records
+        )
+        for page in PAGES
+    }
+    for name, one in Project(PROJECT).experiments().items():
+        texts[f"conf/results.yaml, {name}"] = f"{one.before or ''} {one.after or ''}"
+    content = read_yaml(PROJECT / "tools" / "papers.yaml", dict)
+    listed = [one for part in ("items", "gaps", "findings") for one in content[part]]
+    told = ("differs", "state", "title", "text")
+    texts["tools/papers.yaml"] = " ".join(str(one.get(key, "")) for one in listed for key in told)
+    return texts
+
+
+def test_a_number_of_a_text_is_a_claim_or_no_result() -> None:
+    claims, not_results = read_claims(PROJECT)
     phrases = sorted((one for listed in not_results.values() for one in listed), key=len)[::-1]
     found, used = [], set()
-    for page in PAGES:
-        text = _prose(page, claims, records)
+    for page, written in _texts(claims).items():
+        text = " ".join(_NO_PROSE.sub(" ", written).split())
         used |= {phrase for phrase in phrases if phrase in text}
         text = re.sub("|".join(map(re.escape, phrases)), " ", text)
-        found += [(page.name, *text[: one.end()].split()[-6:]) for one in RESULT.finditer(text)]
+        found += [(page, *text[: one.end()].split()[-6:]) for one in RESULT.finditer(text)]
     assert found == [], "a sentence in tools/claims.yaml, or a phrase of its not_results"
     assert set(phrases) == used, "a phrase of not_results in tools/claims.yaml is on no page"
 
@@ -67,6 +83,10 @@ def test_a_number_of_a_page_is_a_claim_or_no_result() -> None:
         "15,481",
         "6 of 20",
         "26 new errors",
+        "a third",
+        "half",
+        "three times",
+        "two of ten",
     ],
 )
 def test_a_number_that_looks_like_a_result_is_found(text: str) -> None:
@@ -88,6 +108,8 @@ def test_texts_of_the_page_hold_the_numbers_of_the_records() -> None:
         ("{[models|mlb x=1|vqa/acc]:.1%} percent", "80.0 percent"),
         ("{1 - [models|mlb x=1|vqa/acc] / [models|b|n]:.2f}", "0.73"),
         ("{[models|b|n]:,.0f}, $x^{2}$ and {table: [a]}", "3, $x^{2}$ and {table: [a]}"),
+        ("{1 / [models|b|n]:share} of", "a third of"),
+        ("{min([models|mlb x=1|vqa/acc], [models|b|n]) * .9:share} of", "three quarters of"),
     ],
 )
 def test_a_number_is_the_mean_over_seeds_in_its_format(text: str, expected: str) -> None:
@@ -100,6 +122,7 @@ def test_a_number_is_the_mean_over_seeds_in_its_format(text: str, expected: str)
         ("{[x|mlb|n]:.1f}", r"names \[x\|...\], which docs/results.json does not have"),
         ("{[models|c|n]:.1f}", r"\[models\|c\|n\], which was not measured; settings: mlb x=1, b"),
         ("{[models|b|k]:.1f}", r"\[models\|b\|k\], which was not measured"),
+        ("{.4 * [models|b|n] / 3:share}", "no simple fraction is near 0.400"),
     ],
 )
 def test_a_number_that_nobody_measured_is_an_error(text: str, message: str) -> None:
