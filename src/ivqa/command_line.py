@@ -36,7 +36,7 @@ from ivqa.config.path_keys import check_places, command_paths, command_sentences
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
-from ivqa.runs.memory import keep_freed_memory, let_threads_sleep
+from ivqa.runs.memory import collect_seldom, keep_freed_memory, let_threads_sleep
 from ivqa.runs.resuming import (
     PROGRESS,
     absent_component,
@@ -60,6 +60,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     """
     keep_freed_memory()
     let_threads_sleep()
+    collect_seldom()
     given, program = sys.argv[1:], program_name(config_name)
     continues: list[str] = []  # the command that continues this run, if there is one
     own: list[str] = []  # the user's arguments, without those of a stored run

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from ivqa.logic.implications import is_there
 from ivqa.logic.phrases import Noun
@@ -44,9 +45,15 @@ def follow_ups(question: str, answer: str) -> list[str]:
         Is there a red thing?
         What shape is the red thing?
     """
+    return list(_follow_ups(question, answer))
+
+
+# Models answer the same questions about many images.
+@lru_cache(maxsize=1 << 16)
+def _follow_ups(question: str, answer: str) -> tuple[str, ...]:
     texts = (detokenise(text.split()) for text in _texts(question, answer))
     own = tokenise(question)
-    return list(dict.fromkeys(text for text in texts if tokenise(text) != own))
+    return tuple(dict.fromkeys(text for text in texts if tokenise(text) != own))
 
 
 def _texts(question: str, answer: str) -> Iterator[str]:

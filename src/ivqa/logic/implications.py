@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ivqa.logic.phrases import Noun, generalisations
 from ivqa.logic.readings import read
@@ -57,6 +58,12 @@ def implications(question: str, answer: str) -> list[Implication]:
         Is the cup red? yes equivalence True
         Is the cup blue? no exclusion False
     """
+    return list(_implications(question, answer))
+
+
+# Models answer the same questions about many images.
+@lru_cache(maxsize=1 << 16)
+def _implications(question: str, answer: str) -> tuple[Implication, ...]:
     statement = state(question, answer)
     found: dict[str, Implication] = {}
     own = tokenise(question)
@@ -67,7 +74,7 @@ def implications(question: str, answer: str) -> list[Implication]:
             written not in found or (certain and not found[written].certain)
         ):
             found[written] = Implication(written, implied, rule, certain)
-    return sorted(found.values(), key=lambda one: not one.certain)
+    return tuple(sorted(found.values(), key=lambda one: not one.certain))
 
 
 def presuppositions(question: str) -> list[str]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.metrics.captions.bleu import bleu_scores
-from ivqa.metrics.captions.cider import CiderStatistics, cider_scores
+from ivqa.metrics.captions.bleu import bleu_of
+from ivqa.metrics.captions.cider import CiderStatistics, cider_of
+from ivqa.metrics.captions.ngrams import Corpus
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ class Matches:
         flat = [text for own in references for text in own]
         hypotheses = [candidates[at] for at in candidate.tolist()]
         own = [[flat[at]] for at in reference.tolist()]
-        cider = cider_scores(hypotheses, own, statistics)
-        return cls(candidate, reference, cider, bleu_scores(hypotheses, own)[:, 3], total)
+        corpus = Corpus.of(hypotheses, own)
+        cider = cider_of(corpus, statistics)
+        return cls(candidate, reference, cider, bleu_of(corpus)[:, 3], total)
 
     def best_cider(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Computes the highest CIDEr-D of each reference among the candidates `chosen`, (N,) bool.

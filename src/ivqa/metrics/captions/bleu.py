@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
-from ivqa.metrics.captions.ngrams import Corpus, NGramIndex, row_maximum
+from ivqa.metrics.captions.ngrams import Corpus, row_maximum
 
 # pycocoevalcap's guards against division by zero. They change its values, so they are kept.
 SMALL, TINY = 1e-9, 1e-15
@@ -60,7 +60,11 @@ def bleu_scores(
         >>> bleu_scores(["what color is the star"], [["what color is the cat"]]).round(3).tolist()
         [[0.8, 0.775, 0.737, 0.669]]
     """
-    corpus = Corpus.of(hypotheses, references)
+    return bleu_of(Corpus.of(hypotheses, references))
+
+
+def bleu_of(corpus: Corpus) -> NDArray[np.float64]:
+    """Computes `bleu_scores` of a corpus whose n-grams other metrics count too."""
     lengths, closest = _lengths(corpus)
     product = np.ones(len(lengths))
     scores = []
@@ -74,11 +78,7 @@ def bleu_scores(
 
 def _counts(corpus: Corpus, order: int) -> tuple[csr_matrix, csr_matrix]:
     """Counts of the hypotheses' n-grams, and these clipped to the references, (P, n-grams)."""
-    index = NGramIndex(order)
-    counts = index.counts(corpus.hypotheses)
-    reference = index.counts(corpus.references)
-    # The references added columns for n-grams that no hypothesis has.
-    counts.resize(counts.shape[0], reference.shape[1])
+    _, counts, reference = corpus.counted(order)
     return counts, counts.minimum(row_maximum(reference, corpus.owner, counts.shape[0]))
 
 

@@ -98,20 +98,21 @@ def cider_scores(
             f"{FEWEST_PAIRS} references say little; pass statistics of a corpus",
             stacklevel=2,
         )
-    statistics = CiderStatistics.of(references) if statistics is None else statistics
+    return cider_of(corpus, CiderStatistics.of(references) if statistics is None else statistics)
+
+
+def cider_of(corpus: Corpus, statistics: CiderStatistics) -> np.ndarray:
+    """Computes `cider_scores` of a corpus whose n-grams other metrics count too."""
     total = np.zeros(len(corpus.references))
     for order in range(1, 5):
-        index = NGramIndex(order)
-        hypothesis = index.counts(corpus.hypotheses)
-        reference = index.counts(corpus.references)
-        # The references added columns for n-grams that no hypothesis has.
-        hypothesis.resize(hypothesis.shape[0], reference.shape[1])
+        index, hypothesis, reference = corpus.counted(order)
         idf = diags(inverse_frequency(index, statistics))
         total += _similarity((hypothesis @ idf).tocsr(), (reference @ idf).tocsr(), corpus.owner)
     total *= length_penalty(lengths(corpus.hypotheses)[corpus.owner] - lengths(corpus.references))
-    num_references = np.bincount(corpus.owner, minlength=len(hypotheses))
+    number = len(corpus.hypotheses)
+    num_references = np.bincount(corpus.owner, minlength=number)
     # Mean over the references and the four orders, times 10 as in the paper.
-    return 10 / 4 * np.bincount(corpus.owner, total, len(hypotheses)) / num_references
+    return 10 / 4 * np.bincount(corpus.owner, total, number) / num_references
 
 
 def inverse_frequency(index: NGramIndex, statistics: CiderStatistics) -> np.ndarray:

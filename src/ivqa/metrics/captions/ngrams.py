@@ -59,6 +59,7 @@ class Corpus:
     hypotheses: list[list[str]]
     references: list[list[str]]
     owner: np.ndarray
+    _counted: dict[int, "Counted"] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> "Corpus":
@@ -71,6 +72,26 @@ class Corpus:
             [words[text] for text in flat],
             np.repeat(np.arange(len(references)), [len(texts) for texts in references]),
         )
+
+    def counted(self, order: int) -> "Counted":
+        """Counts the n-grams of one order once, for all metrics.
+
+        Returns:
+            The n-grams, and their counts in the hypotheses (P, n-grams) and in the references
+            (R, n-grams).
+        """
+        if order not in self._counted:
+            index = NGramIndex(order)
+            hypotheses = index.counts(self.hypotheses)
+            references = index.counts(self.references)
+            # The references added columns for n-grams that no hypothesis has.
+            hypotheses.resize(hypotheses.shape[0], references.shape[1])
+            self._counted[order] = index, hypotheses, references
+        return self._counted[order]
+
+
+Counted = tuple[NGramIndex, csr_matrix, csr_matrix]
+"""N-grams of one order, and their counts in hypotheses and references."""
 
 
 def row_maximum(matrix: csr_matrix, owner: np.ndarray, rows: int) -> csr_matrix:
