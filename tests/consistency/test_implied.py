@@ -86,6 +86,9 @@ def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> 
     assert implied.covered == [True, True, True, False]
 
 
+_OF_8 = [(8, "one?"), (8, "B?"), (8, "two?")]
+
+
 @pytest.mark.parametrize(
     ("most", "budget", "expected"),
     [
@@ -93,6 +96,9 @@ def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> 
         # Image 8: one and B are certain, and come before two.
         (2, None, [(7, "one?"), (7, "two?"), (8, "one?"), (8, "B?")]),
         (1, None, [(7, "one?"), (8, "one?")]),
+        # "four?" follows up; "two?" about image 8 is likely alone.
+        (3, None, [*((7, one) for one in ("one?", "two?", "three?")), *_OF_8]),
+        (4, None, [*((7, one) for one in ("one?", "two?", "three?", "four?")), *_OF_8]),
         (10, 3, [(7, "one?"), (7, "two?"), (8, "one?")]),
         (10, 4, [(7, "one?"), (7, "two?"), (8, "one?"), (8, "B?")]),
         (10, 5, [(7, "one?"), (7, "two?"), (7, "three?"), (8, "one?"), (8, "B?")]),
@@ -101,7 +107,8 @@ def test_a_question_is_asked_once_an_image_and_not_if_the_data_set_asks_it() -> 
 def test_budgets_keep_certain_questions_and_give_images_equal_turns(
     most: int, budget: int | None, expected: list[tuple[int, str]]
 ) -> None:
-    assert affordable(implied_by(OWN).wanted, OWN, most, budget) == expected
+    for wanted in (implied_by(OWN).wanted, implied_by(OWN, max_questions=most).wanted):
+        assert affordable(wanted, OWN, most, budget) == expected
 
 
 def test_earlier_rounds_count_for_the_budgets() -> None:

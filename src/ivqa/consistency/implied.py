@@ -99,20 +99,26 @@ class Implied:
 
 
 def implied_by(
-    answers: Sequence[AnsweredQuestion], entailments: Entailments | None = None
+    answers: Sequence[AnsweredQuestion],
+    entailments: Entailments | None = None,
+    max_questions: int | None = None,
 ) -> Implied:
     """Derives the questions whose answers follow from answers.
 
     Args:
         answers: N answers to questions of the data set, about any number of images.
         entailments: What follows beside what the rules know, see `read_entailments`.
+        max_questions: The most questions that will be asked about an image: where certain rules
+            imply so many, `wanted` has no other ones. None for any number.
 
     Returns:
         The implied questions, and those to ask.
     """
     found: dict[int, dict[tuple[Any, str], tuple[bool, int, ImpliedQuestion]]] = {}
     covered = []
+    premises: dict[int, list[AnsweredQuestion]] = defaultdict(list)
     for premise in answers:
+        premises[premise.image_id].append(premise)
         form = answer_form(premise.answer)
         following = implications(premise.question, form)
         if entailments is not None:
@@ -125,15 +131,15 @@ def implied_by(
             known = of_image.get(name := (one.key, answer_form(implication.answer)))
             if known is None or (known[0] and implication.certain):
                 of_image[name] = (not implication.certain, turn, one)
-    further = dict[int, list[str]]()
-    for image_id, text in followed_up(answers):
-        further.setdefault(image_id, []).append(text)
     wanted = []
     for image_id, of_image in found.items():
         ordered = sorted(of_image.values(), key=lambda one: one[:2])
-        certain = [one.implication.question for likely, _, one in ordered if not likely]
-        likely = [one.implication.question for likely, _, one in ordered if likely]
-        texts = [*certain, *further.get(image_id, ()), *likely]
+        texts = [one.implication.question for likely, _, one in ordered if not likely]
+        own = {question_key(image_id, one.question) for one in premises[image_id]}
+        new = {question_key(image_id, text) for text in texts} - own
+        if max_questions is None or len(new) < max_questions:
+            texts += [text for _, text in followed_up(premises[image_id])]
+            texts += [one.implication.question for likely, _, one in ordered if likely]
         wanted += [(image_id, text) for text in texts]
     questions = [one for of_image in found.values() for _, _, one in of_image.values()]
     return Implied(questions, wanted, covered)

@@ -86,7 +86,7 @@ class ConsistencyMeasure:
             UserError: The file of entailments has none about the questions.
             DataError: The file is damaged.
         """
-        implied = implied_by(own, self._entailments(own))
+        implied = implied_by(own, self._entailments(own), self.max_questions)
         wanted, given = implied.wanted, list[AnsweredQuestion]()
         for _ in range(self.rounds):
             questions = affordable(wanted, [*own, *given], self.max_questions, budget)

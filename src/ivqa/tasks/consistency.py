@@ -163,7 +163,8 @@ def follow_up_answers(
         nothing.
     """
     own = answers_of(beliefs)
-    questions = affordable(implied_by(own).wanted, own, max_questions)
+    wanted = implied_by(own, max_questions=max_questions).wanted
+    questions = affordable(wanted, own, max_questions)
 
     def ask(pairs: Sequence[tuple[int, str]]) -> list[GivenAnswer]:
         images = datamodule.images_of(split, [image for image, _ in pairs])
