@@ -3,7 +3,9 @@
 The networks have the sizes of conf/model and random weights, which is the worst case: nearly every
 sample is a question of its own, so that none is answered twice. The peer does the same work the
 way Algorithm 1 is written, a z at a time: sample, ask the legality model, ask the VQA model; it is
-timed on 20 z and scaled.
+timed on 20 z and scaled. The limit is the time that the floating-point operations of the search's
+products and convolutions take in this machine's fastest product of two matrices; they are counted
+in a search with a tenth of the z.
 """
 
 import time
@@ -11,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
@@ -61,12 +64,16 @@ def run() -> list[dict[str, Any]]:
         concepts=torch.rand(PAIRS, 415),
     )
     asked = [answers.answers[pair % len(answers)] for pair in range(PAIRS)]
-    search = BeliefSearch(
-        {"one": questioner}, answerer, answers, legality_model, num_latents=LATENTS
-    )
+    models = {"one": questioner}, answerer, answers, legality_model
+    search = BeliefSearch(*models, num_latents=LATENTS)
     start = time.perf_counter()
     found = search(images, asked, torch.Generator().manual_seed(0))
     seconds = time.perf_counter() - start
+
+    fewer = max(LATENTS // 10, 1)
+    with FlopCounterMode(display=False) as counter:
+        BeliefSearch(*models, num_latents=fewer)(images, asked, torch.Generator().manual_seed(0))
+    limit = counter.get_total_flops() * LATENTS / fewer / _fastest()
 
     generator = torch.Generator().manual_seed(0)
     start = time.perf_counter()
@@ -82,5 +89,18 @@ def run() -> list[dict[str, Any]]:
             "ivqa, s": round(seconds, 1),
             "a z at a time, s": round(peer, 1),
             "ratio": peer / seconds,
+            "limit, s": round(limit, 1),
+            "of the limit": seconds / limit,
         }
     ]
+
+
+def _fastest(size: int = 2048) -> float:
+    """Floating-point operations a second of the fastest of ten products of two matrices."""
+    first, second = torch.randn(2, size, size)
+    times = []
+    for _ in range(10):
+        start = time.perf_counter()
+        first @ second
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)

@@ -22,6 +22,7 @@ from ivqa.generators.networks.decoder import QuestionDecoder
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK
 
 MAX_WORDS = 20
+SIZES = ((256, 500), (512, 8000))  # of the network, and words
 
 
 class LSTMState:
@@ -84,7 +85,7 @@ def run() -> list[dict[str, Any]]:
     """Rows of RESULTS.md: questions per second of both, and the ratio."""
     torch.manual_seed(0)
     rows = []
-    for size, words in ((256, 500), (512, 8000)):
+    for size, words in SIZES:
         decoder = QuestionDecoder(num_words=words, embedding_size=size, hidden_size=size).eval()
         # Logits of a trained decoder are spread out; so that questions differ, so must these be.
         decoder.output.weight.data *= 10

@@ -22,14 +22,15 @@ from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.scenes import ScenesDataset
 from ivqa.store.integrity import MANIFEST, write_manifest
 
-STEPS = 20
+STEPS, IMAGES = 20, 2000
 SIZES = {"grid": 128, "pooled": 256, "concepts": 500}
 
 
 def run() -> list[dict[str, Any]]:
     """One row a set of image features: step rates of both, and their ratio."""
     with tempfile.TemporaryDirectory() as folder:
-        dataset = ScenesDataset(Path(folder) / "data", images={"train": 2000, "val": 2, "test": 2})
+        images = {"train": IMAGES, "val": 2, "test": 2}
+        dataset = ScenesDataset(Path(folder) / "data", images=images)
         dataset.prepare()
         store = _store(dataset, Path(folder) / "features")
         kinds = (("concepts",), ("concepts", "pooled"), ("grid",))

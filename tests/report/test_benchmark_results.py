@@ -6,14 +6,18 @@ import os
 import platform
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from benchmarks import __main__ as runner
-from benchmarks import cuda, diagnosis, kernels
+from benchmarks import cuda, diagnosis, kernels, lasso
+from benchmarks.timing import paired
+from numpy.typing import NDArray
 
 from ivqa.runs import trained_models
 from ivqa.tasks import diagnose as diagnose_task
@@ -50,6 +54,65 @@ def test_names_that_a_benchmark_imports_exist(file: Path) -> None:
             module = importlib.import_module(str(node.module))
             absent = [name.name for name in node.names if not hasattr(module, name.name)]
             assert not absent, f"{node.module} has no {absent}"
+
+
+# Sizes with which a benchmark takes seconds. Those of `run` are arguments.
+SMALL: dict[str, dict[str, Any]] = {
+    "input_pipeline": {"STEPS": 1, "IMAGES": 20},
+    "extraction": {"IMAGES": 2, "BATCH": 2, "PAIRS": 1, "REPEATS": 1},
+    "decoding": {"MAX_WORDS": 4, "SIZES": ((16, 30),)},
+    "belief_search": {"PAIRS": 2, "LATENTS": 4, "PEER_LATENTS": 1},
+    "diagnosis": {
+        "run": [
+            *("vqa=mlb", "num_images=2", "num_latents=8", "data.images={train:60,val:20,test:20}"),
+            *("features.image_size=32", "features.width=16", "features.epochs=1"),
+            *("vqa.epochs=1", "vqa.batch_size=16", "model.epochs=1", "model.epoch_steps=1"),
+            *("model.parts.questioner.epochs=8", "model.parts.legality_model.epochs=1"),
+            *("callbacks=default", "legality=0"),
+        ]
+    },
+    "kernels": {"COMPARED": {"all": (kernels.NAMES, ("mutan", "n2nmn"))}},
+    "caption_metrics": {"PAIRS": 60, "DIVERSE_PAIRS": 2, "QUESTIONS_A_PAIR": 3},
+    "text_metrics": {"MAIN": 3, "BASIC": 40, "PEER_PAIRS": 4},
+    "lasso": {
+        "PROBLEMS": (lasso.Problem("non-negative", 384, 4, {"scikit-learn": 1, "skglm": 1}),),
+        "sentence_vectors": lambda size, start: (*np.split(unit_vectors(size), [60]), "random"),
+    },
+    "served_model": {"PICTURES": 2, "QUESTIONS_EACH": 2, "LATENCY": 0.0},
+    "scale": {},
+    "large_diagnosis": {"run": (450, 900)},
+}
+
+
+def unit_vectors(size: int) -> NDArray[np.float32]:
+    vectors = np.random.default_rng(0).normal(size=(64, size)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def once(first: Callable[[], object], second: Callable[[], object], *_: Any, **__: Any) -> Any:
+    """Instead of `benchmarks.timing.paired`."""
+    return paired(first, second, repeats=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", runner.NAMES)
+def test_a_benchmark_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    for key, value in SMALL[name].items():
+        if key != "run":
+            monkeypatch.setattr(module, key, value)
+    if hasattr(module, "paired"):
+        monkeypatch.setattr(module, "paired", once)
+    threads = torch.get_num_threads()
+    try:
+        rows = module.run(*([SMALL[name]["run"]] if "run" in SMALL[name] else []))
+    finally:
+        torch.set_num_threads(threads)
+    assert rows
+    for row in rows:
+        numbers = [value for value in row.values() if isinstance(value, float | int)]
+        assert numbers
+        assert np.isfinite(numbers).all(), row
 
 
 def test_the_comparison_of_devices_runs_every_hot_path_on_each() -> None:
