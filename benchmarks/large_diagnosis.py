@@ -23,6 +23,7 @@ from ivqa.data import VQADataset
 from ivqa.diagnosis import Belief, read_beliefs, typed_by_oracle, with_suspects, write_beliefs
 from ivqa.report.belief_words import BeliefPageModel
 from ivqa.report.pages.belief_page import write_belief_page
+from ivqa.runs.memory import collect_seldom
 from ivqa.scenes import generate_scenes
 from ivqa.scenes.oracle import SceneOracle, simple_questions
 
@@ -35,6 +36,7 @@ _RIGHT = 0.6  # share of right answers
 def run(sizes: tuple[int, int] = SIZES) -> list[dict[str, Any]]:
     """One row a step."""
     torch.set_num_threads(1)
+    collect_seldom()  # as every command does
     with tempfile.TemporaryDirectory() as folder:
         images = sizes[1] // _EACH
         root = generate_scenes(Path(folder) / "data", images={"train": 1, "val": images})
