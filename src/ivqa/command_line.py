@@ -36,7 +36,7 @@ from ivqa.config.path_keys import check_places, command_paths, command_sentences
 from ivqa.config.short_forms import expanded, key_of
 from ivqa.errors import UserError
 from ivqa.plug_ins import plug_ins
-from ivqa.runs.memory import collect_seldom, keep_freed_memory, let_threads_sleep
+from ivqa.runs.memory import prepare_process
 from ivqa.runs.resuming import (
     PROGRESS,
     absent_component,
@@ -58,9 +58,7 @@ def entry_point(conf_dir: Path, config_name: str) -> None:
     other error is a bug and shows its traceback. Exits with status 130 after SIGINT (Ctrl-C) and
     143 after SIGTERM, as shells and clusters expect.
     """
-    keep_freed_memory()
-    let_threads_sleep()
-    collect_seldom()
+    prepare_process()
     given, program = sys.argv[1:], program_name(config_name)
     continues: list[str] = []  # the command that continues this run, if there is one
     own: list[str] = []  # the user's arguments, without those of a stored run

@@ -1,4 +1,4 @@
-"""The settings of the memory allocator and of the threads."""
+"""The settings of the memory allocator, of the threads and of the garbage collector."""
 
 import mmap
 import os
@@ -37,6 +37,25 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     # The user's own setting is kept.
     trimmed = page_faults("keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072")
     assert trimmed > pages / 2
+
+
+def test_a_command_looks_for_garbage_seldom() -> None:
+    """Objects that stay are not visited again and again."""
+    code = """
+import gc, sys
+from pathlib import Path
+from ivqa.command_line import entry_point
+sys.argv = ["train.py", "--cfg", "job"]
+COMMAND
+kept = [[number] for number in range(1_000_000)]
+print(sum(one["collections"] for one in gc.get_stats()))
+"""
+
+    def collections(command: str) -> int:
+        run = [sys.executable, "-c", code.replace("COMMAND", command)]
+        return int(subprocess.check_output(run, text=True).split()[-1])
+
+    assert collections('entry_point(Path("conf").absolute(), "train")') < collections("pass") / 10
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other threads than libgomp's")

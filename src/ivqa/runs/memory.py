@@ -6,6 +6,13 @@ import os
 import platform
 
 
+def prepare_process() -> None:
+    """What every command does before PyTorch is imported."""
+    keep_freed_memory()
+    let_threads_sleep()
+    collect_seldom()
+
+
 def keep_freed_memory() -> None:
     """Tells glibc to keep freed memory instead of returning it to the kernel.
 
