@@ -40,7 +40,7 @@ STAGES = {
     "_explain": "words and places behind beliefs",
     "write_belief_page": "report",
 }
-_LOOK = 0.1  # seconds between two looks; every 10 ms, they take a tenth of the processors' time
+_LOOK = 0.1  # seconds between two looks: each takes a processor from the work
 
 
 def run(arguments: Sequence[str] = ("vqa=mlb",)) -> list[dict[str, Any]]:
