@@ -27,6 +27,7 @@ NAMES = (
     "belief_search",
     "diagnosis",
     "kernels",
+    "device_work",
     "caption_metrics",
     "text_metrics",
     "lasso",

@@ -19,12 +19,21 @@ import numpy as np
 import torch
 
 from ivqa.data.batches.batch import ImageBatch, VQABatch
-from ivqa.diagnosis import BeliefSearch, LegalityCNN, LegalityModule
+from ivqa.diagnosis import (
+    BeliefSearch,
+    DiversityReward,
+    GoalReward,
+    LegalityCNN,
+    LegalityModule,
+    LegalityReward,
+    PolicyGradientModule,
+    PolicyObjective,
+)
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.generators import GeneratorModule, VariationalGenerator
 from ivqa.lasso import LassoSolver, SolverSettings
 from ivqa.text.answers import AnswerVocabulary
-from ivqa.text.vocabulary import Vocabulary
+from ivqa.text.vocabulary import Tokens, Vocabulary
 from ivqa.vqa import MLB, RecurrentEncoder, VQAModule
 
 WORDS = Vocabulary([f"w{number}" for number in range(120)])
@@ -41,7 +50,7 @@ def run(devices: tuple[str, str] = ("cpu", "cuda"), scale: int = 1) -> list[dict
     if "cuda" in devices and not torch.cuda.is_available():
         sys.exit("error: there is no CUDA device on this machine; run this benchmark where one is")
     rows = []
-    for name, (amount, make) in _paths(scale).items():
+    for name, (amount, make) in paths(scale).items():
         rates = [amount / _seconds(make(device), device) for device in devices]
         row: dict[str, Any] = {"hot path": name}
         row |= {f"{device}, /s": rate for device, rate in zip(devices, rates, strict=True)}
@@ -53,12 +62,22 @@ Path = tuple[int, Callable[[str], Callable[[], object]]]
 """The amount of work, and a function from a device to the work."""
 
 
-def _paths(scale: int) -> dict[str, Path]:
+def paths(scale: int) -> dict[str, Path]:
+    """The hot paths by name; `scale` divides their work."""
+    few, many = 64, 1024  # questions of a batch: as in conf/model, and as a GPU likes it
     return {
         "images, features=concepts": (512 // scale, partial(_features, 512 // scale)),
-        "training questions, mlb": (512 // scale, partial(_training, 512 // scale)),
-        "sampled questions, ivqa_vae": (8192 // scale, partial(_sampling, 8192 // scale)),
-        "z x pairs, beliefs": (4000 // scale, partial(_search, 4000 // scale)),
+        **{
+            f"training, {name}, batches of {size}": (number, partial(train, number, size))
+            for name, train in (("mlb", _mlb), ("ivqa_vae", _vae))
+            for size, number in ((few, 512 // scale), (many, 4096 // scale))
+        },
+        **{
+            f"training, ivqa_rl, {pairs} x 20": (20 * pairs, partial(_policy, pairs))
+            for pairs in (12, 12 + 180 // scale)
+        },
+        "sampled questions, ivqa_vae": (65_536 // scale, partial(_sampling, 65_536 // scale)),
+        "z x pairs, beliefs": (40_000 // scale, partial(_search, 40_000 // scale)),
         "main questions, LASSO": (512 // scale, partial(_lasso, 512 // scale, 20_000 // scale)),
     }
 
@@ -104,20 +123,25 @@ def _questioner(device: str) -> GeneratorModule:
         answer_words=Vocabulary(ANSWERS.answers),
         feature_sizes={"concepts": 415},
         max_length=10,
+        optimizer=partial(torch.optim.Adam, lr=1e-3, fused=True),
     ).to(device)
 
 
 def _answerer(device: str) -> VQAModule:
     encoder = partial(RecurrentEncoder, embedding_size=128, size=256, cell="gru")
-    module = VQAModule(
+    return VQAModule(
         network=partial(MLB, question_encoder=encoder, joint_size=256, num_glimpses=2),
         question_vocabulary=WORDS,
         answers=ANSWERS,
         feature_sizes={"grid": 128},
-        optimizer=partial(torch.optim.Adam, lr=1e-3),
-    )
-    module.log_dict = lambda *_, **__: None  # type: ignore[method-assign, assignment]
-    return module.to(device)
+        optimizer=partial(torch.optim.Adam, lr=1e-3, fused=True),
+    ).to(device)
+
+
+def _legality_model(device: str) -> LegalityModule:
+    widths, maps = (1, 2, 3, 4, 5, 6, 8), (32, 64, 64, 64, 64, 32, 32)
+    network = partial(LegalityCNN, widths=widths, maps=maps)
+    return LegalityModule(network=network, question_vocabulary=WORDS).to(device)
 
 
 def _features(number: int, device: str) -> Callable[[], object]:
@@ -132,17 +156,44 @@ def _features(number: int, device: str) -> Callable[[], object]:
     return work
 
 
-def _training(number: int, device: str) -> Callable[[], object]:
-    module, images = _answerer(device), _images(number, device)
-    rng = np.random.default_rng(0)
+def _mlb(number: int, batch_size: int, device: str) -> Callable[[], object]:
+    return _training(_answerer(device), number, batch_size, device)
+
+
+def _vae(number: int, batch_size: int, device: str) -> Callable[[], object]:
+    return _training(_questioner(device), number, batch_size, device)
+
+
+def _policy(pairs: int, device: str) -> Callable[[], object]:
+    rewards: dict[str, Any] = {
+        "goal": GoalReward(),
+        "legality": LegalityReward(threshold=0),
+        "diversity": DiversityReward(),
+    }
+    module = PolicyGradientModule(
+        questioner=_questioner(device),
+        answerer=_answerer(device),
+        legality_model=_legality_model(device),
+        rewards=rewards,
+        objective=PolicyObjective(num_samples=20, entropy_weight=0.05),
+        optimizer=partial(torch.optim.Adam, lr=1e-3, fused=True),
+    )
+    return _training(module.to(device), pairs, pairs, device)
+
+
+def _training(module: Any, number: int, batch_size: int, device: str) -> Callable[[], object]:
+    """Steps of the training of a module over `number` questions."""
+    module.log_dict = lambda *_, **__: None
+    images, rng = _images(number, device), np.random.default_rng(0)
     texts = [" ".join(f"w{word}" for word in rng.integers(0, 120, 8)) for _ in range(number)]
     question = WORDS.encode(texts).to(device)
     target = torch.arange(number, device=device) % len(ANSWERS)
-    batch = VQABatch(images.ids, images, question, question, target * 0, target)
-    optimizer = module.optimizer(module.parameters())  # type: ignore[misc]
+    answer = Tokens(target[:, None] + 4, torch.ones_like(target))
+    batch = VQABatch(images.ids, images, question, answer, target * 0, target)
+    optimizer = module.optimizer(module.trained_parameters())
 
     def work() -> None:
-        for rows in torch.arange(number, device=device).split(64):
+        for rows in torch.arange(number, device=device).split(batch_size):
             optimizer.zero_grad()
             module.training_step(_selected(batch, rows), 0).backward()
             optimizer.step()
@@ -151,9 +202,9 @@ def _training(number: int, device: str) -> Callable[[], object]:
 
 
 def _selected(batch: VQABatch, rows: torch.Tensor) -> VQABatch:
-    question, target = batch.question.select(rows), batch.target[rows]
-    images = batch.images.select(rows)
-    return VQABatch(batch.rows[rows], images, question, question, target * 0, target)
+    question, answer = batch.question.select(rows), batch.answer.select(rows)
+    target, images = batch.target[rows], batch.images.select(rows)
+    return VQABatch(batch.rows[rows], images, question, answer, target * 0, target)
 
 
 def _sampling(number: int, device: str) -> Callable[[], object]:
@@ -163,19 +214,13 @@ def _sampling(number: int, device: str) -> Callable[[], object]:
 
 
 def _search(number: int, device: str) -> Callable[[], object]:
-    legality_model = LegalityModule(
-        network=partial(
-            LegalityCNN, widths=(1, 2, 3, 4, 5, 6, 8), maps=(32, 64, 64, 64, 64, 32, 32)
-        ),
-        question_vocabulary=WORDS,
-    ).to(device)
     pairs = max(1, number // 200)
     images, asked = _images(pairs, device), [ANSWERS.answers[0]] * pairs
     search = BeliefSearch(
         {"one": _questioner(device)},
         _answerer(device),
         ANSWERS,
-        legality_model,
+        _legality_model(device),
         num_latents=number // pairs,
         legality=0.0,
     )

@@ -47,3 +47,13 @@ def fastest_dtype(device: str = "cpu") -> torch.dtype:
 def on_cpu(accelerator: str) -> bool:
     """Whether a Lightning trainer with this argument ("cpu", "gpu", "auto") computes on the CPU."""
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
+
+
+# Rows that a device needs to be busy, as a multiple of those of a CPU, whose cache they stay in.
+_ROWS = {"cpu": 1}
+_OF_A_GPU = 8
+
+
+def rows_of_pass(on_cpu: int, device: torch.device) -> int:
+    """The rows of one pass through a network that takes `on_cpu` rows at once on a CPU."""
+    return on_cpu * _ROWS.get(device.type, _OF_A_GPU)

@@ -1,16 +1,30 @@
 """Rewards, scores and belief sets of a search, with a toy answerer and a toy legality model."""
 
 from dataclasses import replace
+from functools import partial
 
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
-from toy_diagnosis import ANSWERS, LongIsLegal, WordAnswerer, toy_images, toy_questioner
+from toy_diagnosis import ANSWERS, WORDS, LongIsLegal, WordAnswerer, toy_images, toy_questioner
 
 from ivqa.data.batches.batch import ImageBatch
-from ivqa.diagnosis import BeliefSearch, Candidates, DiversityReward, GoalReward, LegalityReward
-from ivqa.diagnosis.search.search import pooled
+from ivqa.diagnosis import (
+    BeliefSearch,
+    Candidates,
+    DiversityReward,
+    GoalReward,
+    LegalityCNN,
+    LegalityModule,
+    LegalityReward,
+)
+from ivqa.diagnosis.search.search import Found, pooled
 from ivqa.generators import Questions
-from ivqa.text.vocabulary import Vocabulary
+from ivqa.generators.protocol import equal_rows
+from ivqa.text.vocabulary import DecodedTexts, Vocabulary
+from ivqa.vqa import RecurrentEncoder, Vanilla, VQAModule
 
 PAIR_ANSWERS = ["yes", "red", "no", "yes"]
 
@@ -78,6 +92,65 @@ def test_identical_questions_of_a_pair_are_answered_once() -> None:
     assert candidates.answerer.asked == 4  # type: ignore[attr-defined]
     assert candidates.group.tolist() == [0, 1, 1, 2, 3]
     assert candidates.first.tolist() == [0, 1, 3, 4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=40))
+def test_equal_rows_are_grouped_in_the_order_of_their_first(rows: list[tuple[int, int]]) -> None:
+    numbers: dict[tuple[int, int], int] = {}
+    expected = [numbers.setdefault(row, len(numbers)) for row in rows]
+    first, group = equal_rows(torch.tensor(rows, dtype=torch.int64).view(-1, 2))
+    assert group.tolist() == expected
+    assert first.tolist() == [rows.index(row) for row in numbers]
+
+
+def test_rows_of_one_number_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = iter([torch.tensor([1, 1]), torch.tensor([5, 3])])  # 1 + 2 is 2 + 1
+    monkeypatch.setattr(torch, "randint", lambda *_, **__: next(draws))
+    first, group = equal_rows(torch.tensor([[1, 2], [2, 1], [1, 2]]))
+    assert (first.tolist(), group.tolist()) == ([0, 1], [0, 1, 0])
+
+
+def test_decoded_questions_are_grouped_as_their_texts() -> None:
+    candidates = _candidates()
+    questions = candidates.questions
+    words = Vocabulary.build(questions.text)
+    texts = words.decode(words.encode(questions.text))
+    for of_pair in (True, False):
+        first, group = replace(questions, text=texts).distinct(of_pair=of_pair)
+        assert first.tolist() == questions.distinct(of_pair=of_pair)[0].tolist()
+        assert group.tolist() == ([0, 1, 1, 2, 3] if of_pair else [0, 1, 1, 2, 1])
+
+
+def test_a_search_with_models_that_have_vocabularies_reads_no_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    encoder = partial(RecurrentEncoder, embedding_size=6, size=8)
+    answerer = VQAModule(
+        network=partial(Vanilla, question_encoder=encoder, joint_size=7),
+        question_vocabulary=Vocabulary(["star", "what"]),
+        answers=ANSWERS,
+        feature_sizes={"concepts": 5},
+    )
+    legality_model = LegalityModule(
+        network=partial(LegalityCNN, widths=(1, 2), maps=(4, 4)), question_vocabulary=WORDS
+    )
+
+    def search() -> Found:
+        models = {"one": toy_questioner(1), "other": toy_questioner(2)}
+        return BeliefSearch(models, answerer, ANSWERS, legality_model, 20, legality=0.01)(
+            toy_images(4), PAIR_ANSWERS, torch.Generator().manual_seed(3)
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DecodedTexts, "_texts", property(lambda _: pytest.fail("a text is read")))
+        found = search()
+    # The same search where every model reads the texts.
+    monkeypatch.setattr(Vocabulary, "_is_read_as_written", False)
+    read = search()
+    assert len(found.kept) > 3
+    assert found.beliefs([1, 2, 3, 4]) == read.beliefs([1, 2, 3, 4])
+    assert torch.equal(found.candidates.legality, read.candidates.legality)
 
 
 def test_exactly_one_of_equally_probable_copies_wins() -> None:

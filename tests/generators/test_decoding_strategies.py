@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from toy_generators import enlarge, random_tokens
 
+from ivqa.generators.decoding import strategies
 from ivqa.generators.decoding.beam import Beam
 from ivqa.generators.decoding.strategies import (
     Decoded,
@@ -30,6 +31,12 @@ STRATEGIES = [
     Beam(size=3),
     Beam(size=4, length_norm=0.8),
 ]
+
+
+@pytest.fixture(params=["_decode_unfinished", "_decode_all"], autouse=True)
+def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decodes in the way of a CPU, and in that of a GPU."""
+    monkeypatch.setattr(strategies, "_decode_unfinished", getattr(strategies, request.param))
 
 
 def decoder_of(num_words: int, seed: int = 0, end_bias: float = 0.0) -> QuestionDecoder:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks import __main__ as runner
-from benchmarks import cuda, diagnosis, kernels, lasso
+from benchmarks import cuda, device_work, diagnosis, kernels, lasso
 from benchmarks.timing import paired
 from numpy.typing import NDArray
 
@@ -72,6 +72,7 @@ SMALL: dict[str, dict[str, Any]] = {
         ]
     },
     "kernels": {"COMPARED": {"all": (kernels.NAMES, ("mutan", "n2nmn"))}},
+    "device_work": {"run": 64},
     "caption_metrics": {"PAIRS": 60, "DIVERSE_PAIRS": 2, "QUESTIONS_A_PAIR": 3},
     "text_metrics": {"MAIN": 3, "BASIC": 40, "PEER_PAIRS": 4},
     "lasso": {
@@ -117,8 +118,18 @@ def test_a_benchmark_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_comparison_of_devices_runs_every_hot_path_on_each() -> None:
     rows = cuda.run(devices=("cpu", "cpu"), scale=64)
-    assert len(rows) == 5
+    assert len(rows) == 10
     assert all(row["cpu, /s"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+def test_a_search_of_beliefs_asks_a_device_for_no_text() -> None:
+    rows = {row["hot path"]: row for row in device_work.run(scale=64)}
+    search, sampled = rows["z x pairs, beliefs"], rows["sampled questions, ivqa_vae"]
+    assert search["questions"] == 625
+    # The text is the answer of all pairs.
+    assert (search["texts"], sampled["texts"]) == (1, 1)
+    assert search["kernels"] > sampled["kernels"] > 100
+    assert sampled["waits"] < 10
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
+from ivqa.device import rows_of_pass
 from ivqa.errors import UserError
 from ivqa.generators import Questions
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.normalisation import normalise_answer
-from ivqa.vqa import Answerer
+from ivqa.vqa import Answerer, ReadsWords
 from ivqa.vqa.likelihood import log_phi
 
-# Bounds the memory of one pass: attention over a grid needs about 150 kB for each question.
+# Bounds the memory of a pass on a CPU: attention over a grid needs about 150 kB a question.
 _QUESTIONS_PER_PASS = 1024
 
 
@@ -79,36 +80,39 @@ class Candidates:
     @cached_property
     def _scores(self) -> tuple[Tensor, Tensor]:
         """(U,) phi(a | I, q) and (U,) whether the model answers a, for the distinct questions."""
-        pair = self.questions.pair.cpu()[self.first]
-        texts = [self.questions.text[row] for row in self.first.tolist()]
-        score = self._score_open_set if self.answerer.answers is None else self._score_closed_set
-        parts = [
-            score(pair[rows], [texts[row] for row in rows.tolist()])
-            for rows in torch.arange(len(texts)).split(_QUESTIONS_PER_PASS)
-            if len(rows)
-        ]
-        if not parts:
+        if not len(self.first):
             return torch.zeros(0), torch.zeros(0, dtype=torch.bool)
-        phi, believed = zip(*parts, strict=True)
-        return torch.cat(phi), torch.cat(believed)
+        device = self.questions.pair.device
+        score = self._score_open_set if self.answerer.answers is None else self._score_closed_set
+        passes = self.first.to(device).split(rows_of_pass(_QUESTIONS_PER_PASS, device))
+        phi, believed = zip(*(score(rows) for rows in passes), strict=True)
+        return torch.cat(phi).cpu(), torch.cat(believed).cpu()
 
-    def _score_closed_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
-        """Scores texts about the pairs (M,) with a model that chooses from a closed set."""
-        images = self.images.select(pair.to(self.images.index.device))
-        scores = self.answerer.log_scores(images, texts).cpu()  # (M, answers)
+    def _score_closed_set(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores the questions `rows` (M,) with a model that chooses from a closed set."""
+        images, texts = self._images_of(rows), self.questions.texts(rows)
+        if isinstance(self.answerer, ReadsWords):
+            reader: ReadsWords = self.answerer
+            scores = reader.log_scores(images, texts)  # (M, answers)
+        else:
+            scores = self.answerer.log_scores(images, list(texts))
         # Column of each pair's answer in the closed set, (M,).
-        wanted = self.answers_known.encode(list(self.answers))[pair]
+        wanted = self.answers_known.encode(list(self.answers)).to(scores.device)
+        wanted = wanted[self.questions.pair[rows].to(scores.device)]
         phi = scores.gather(1, wanted[:, None])[:, 0].exp()
         return phi, scores.argmax(dim=1) == wanted
 
-    def _score_open_set(self, pair: Tensor, texts: list[str]) -> tuple[Tensor, Tensor]:
+    def _score_open_set(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Scores texts with a model that answers in its own words: it believes a if it writes a."""
-        images = self.images.select(pair.to(self.images.index.device))
+        images, texts = self._images_of(rows), list(self.questions.texts(rows))
         written = [normalise_answer(text) for text in self.answerer.answer(images, texts)]
-        wanted = [self.answers[at] for at in pair.tolist()]
+        wanted = [self.answers[at] for at in self.questions.pair[rows].tolist()]
         phi = log_phi(self.answerer, images, texts, wanted).exp()
         pairs = zip(written, wanted, strict=True)
         return phi, torch.tensor([own == normalise_answer(answer) for own, answer in pairs])
+
+    def _images_of(self, rows: Tensor) -> ImageBatch:
+        return self.images.select(self.questions.pair[rows].to(self.images.index.device))
 
     @property
     def phi(self) -> Tensor:
@@ -132,6 +136,6 @@ class Candidates:
                 "legality needs a legality model; name one in model.parts.legality_model"
             )
         # p(legal) depends on the text alone, so copies are scored once.
-        codes = {text: code for code, text in enumerate(dict.fromkeys(self.questions.text))}
-        scores = self.legality_model.probabilities(list(codes)).cpu()
-        return scores[torch.tensor([codes[text] for text in self.questions.text])]
+        first, group = self.questions.distinct(of_pair=False)
+        texts = self.questions.texts(first.to(self.questions.pair.device))
+        return self.legality_model.probabilities(texts).cpu()[group]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ivqa.device import rows_of_pass
 from ivqa.generators.decoding.strategies import Strategy, concatenate_tokens, trim_tokens
 from ivqa.generators.networks.network import Conditions, GeneratorNetwork, Posterior
 from ivqa.generators.objective import importance_weighted_bound, importance_weighted_error
@@ -43,7 +44,7 @@ def draw_questions(
         The questions (N * strategy.per_state, T), and log p(q | z, I, a) of each, float32, in nats.
     """
     parts = []
-    at_once = network.rows_at_once or _DECODED_ROWS
+    at_once = network.rows_at_once or rows_of_pass(_DECODED_ROWS, pair.device)
     for rows in torch.arange(len(pair), device=pair.device).split(
         max(at_once // strategy.width, 1)
     ):
@@ -102,7 +103,8 @@ def marginal_log_likelihood(
     logits_a_row = samples * (question.ids.shape[1] + 1) * network.num_words
     order = question.lengths.argsort()  # questions of similar length together need little padding
     scores, errors = [], []
-    for rows in order.split(max(_SCORED_LOGITS // logits_a_row, 1)):
+    logits = rows_of_pass(_SCORED_LOGITS, pair.device)
+    for rows in order.split(max(logits // logits_a_row, 1)):
         some, given = trim_tokens(question.select(rows)), conditions.select(pair[rows])
         posterior = network.posterior(some, given)
         if posterior is None or noise is None:

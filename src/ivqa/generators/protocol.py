@@ -10,7 +10,7 @@ from torch import Tensor
 from ivqa.data import VQADataModule
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.generators.decoding.strategies import Strategy, concatenate_tokens
-from ivqa.text.vocabulary import Tokens
+from ivqa.text.vocabulary import DecodedTexts, Tokens
 
 if TYPE_CHECKING:
     from ivqa.generators.likelihood import Likelihood
@@ -22,27 +22,35 @@ class Questions:
 
     Args:
         tokens: (N, T) words in the generator's vocabulary.
-        text: The N questions as VQA writes them.
+        text: The N questions as VQA writes them; `DecodedTexts` where nobody has read them yet.
         log_likelihood: (N,) float32, log p(q | z, I, a), summed over words and <eos>, in nats.
         pair: (N,) int64, index of the (image, answer) pair of each question.
         z: (N, d_z) latent values; None without a latent variable.
     """
 
     tokens: Tokens
-    text: list[str]
+    text: Sequence[str]
     log_likelihood: Tensor
     pair: Tensor
     z: Tensor | None = None
 
     def select(self, rows: Tensor) -> "Questions":
         """Selects the questions `rows` (N',) int64, in that order."""
+        tokens = self.tokens.select(rows)
         return Questions(
-            tokens=self.tokens.select(rows),
-            text=[self.text[row] for row in rows.tolist()],
+            tokens=tokens,
+            text=self.texts(rows, tokens),
             log_likelihood=self.log_likelihood[rows],
             pair=self.pair[rows],
             z=None if self.z is None else self.z[rows],
         )
+
+    def texts(self, rows: Tensor, tokens: Tokens | None = None) -> Sequence[str]:
+        """The texts of the questions `rows` (N',) int64; `tokens` are theirs, where known."""
+        if isinstance(self.text, DecodedTexts):
+            chosen = self.tokens.select(rows) if tokens is None else tokens
+            return DecodedTexts(self.text.vocabulary, chosen)
+        return [self.text[row] for row in rows.tolist()]
 
     @classmethod
     def concatenate(cls, parts: Sequence["Questions"]) -> "Questions":
@@ -60,31 +68,67 @@ class Questions:
             pairs.append(part.pair + first)
             first += int(part.pair.max()) + 1 if len(part) else 0
         latents = [part.z for part in parts if part.z is not None]
+        tokens = concatenate_tokens([part.tokens for part in parts])
+        decoded = [part.text for part in parts if isinstance(part.text, DecodedTexts)]
+        unread = len(decoded) == len(parts) and len({one.vocabulary for one in decoded}) == 1
         return cls(
-            tokens=concatenate_tokens([part.tokens for part in parts]),
-            text=[text for part in parts for text in part.text],
+            tokens=tokens,
+            text=DecodedTexts(decoded[0].vocabulary, tokens)
+            if unread
+            else [text for part in parts for text in part.text],
             log_likelihood=torch.cat([part.log_likelihood for part in parts]),
             pair=torch.cat(pairs),
             # Latent values are kept only if every batch has them.
             z=torch.cat(latents) if len(latents) == len(parts) else None,
         )
 
-    def distinct(self) -> tuple[Tensor, Tensor]:
-        """Groups identical questions of a pair.
+    def distinct(self, *, of_pair: bool = True) -> tuple[Tensor, Tensor]:
+        """Groups identical questions: those of a pair, or else those of all pairs.
 
         Returns:
             The first row of each of U groups, (U,) int64, ascending; and the group of each
             question, (N,) int64. Both are on the CPU.
         """
-        numbers: dict[tuple[int, str], int] = {}
-        keys = zip(self.pair.tolist(), self.text, strict=True)
-        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
-        group = torch.tensor(codes, dtype=torch.int64)
-        first = torch.full((len(numbers),), len(group))
-        return first.scatter_reduce(0, group, torch.arange(len(group)), "amin"), group
+        if isinstance(self.text, DecodedTexts):
+            columns = self.tokens.ids  # (N, T): different words write different texts
+        else:
+            numbers: dict[str, int] = {}
+            codes = [numbers.setdefault(text, len(numbers)) for text in self.text]
+            columns = torch.tensor(codes, dtype=torch.int64, device=self.pair.device)[:, None]
+        if of_pair:
+            columns = torch.cat([self.pair[:, None], columns], dim=1)
+        return equal_rows(columns)
 
     def __len__(self) -> int:
         return len(self.text)
+
+
+def equal_rows(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Groups the equal rows of a matrix (N, C) int64, on its device; see `Questions.distinct`.
+
+    Rows are sorted by a random number of 64 bits that each has, and are compared afterwards, so
+    that the groups are exact.
+
+    Example:
+        >>> [part.tolist() for part in equal_rows(torch.tensor([[7, 1], [3, 3], [7, 1]]))]
+        [[0, 1], [0, 1, 0]]
+    """
+    if not len(columns):
+        return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    generator = torch.Generator().manual_seed(0)
+    while True:
+        factors = torch.randint(-(2**62), 2**62, (columns.shape[1],), generator=generator)
+        code, order = (columns * factors.to(columns.device)).sum(dim=1).sort(stable=True)
+        starts = torch.cat([code.new_ones(1, dtype=torch.bool), code[1:] != code[:-1]])
+        first = order[starts]  # (U,): the sort is stable
+        group = torch.empty_like(order)
+        group[order] = starts.cumsum(0) - 1
+        if torch.equal(columns[first[group]], columns):  # else two different rows have one number
+            break
+    by_row = first.argsort()
+    number = torch.empty_like(by_row)
+    number[by_row] = torch.arange(len(by_row), device=by_row.device)
+    return first[by_row].cpu(), number[group].cpu()
 
 
 @runtime_checkable

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -51,6 +52,16 @@ class Tokens:
         return self.ids.shape[0]
 
 
+def trim_tokens(tokens: Tokens, max_length: int | None = None) -> Tokens:
+    """Removes padding behind the longest of N texts, of which the first `max_length` words stay.
+
+    One position stays at least.
+    """
+    longest = int(tokens.lengths.max()) if len(tokens) else 0
+    width = max(longest if max_length is None else min(longest, max_length), 1)
+    return Tokens(tokens.ids[:, :width], tokens.lengths.clamp_max(width))
+
+
 def padded(rows: Sequence[Sequence[int]]) -> Tokens:
     """Builds texts from rows of indices; at least one position, as recurrent layers need."""
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
@@ -88,6 +99,8 @@ class Vocabulary:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = list(words)
         self._index = {word: index for index, word in enumerate((*SPECIALS, *self.words))}
+        # From the words of the vocabulary that was read last to those of this one.
+        self._table: tuple[Vocabulary, Tensor] | None = None
         if len(self._index) != len(self.words) + len(SPECIALS):
             raise ValueError("vocabulary: words must be distinct and must not be special tokens")
 
@@ -117,17 +130,77 @@ class Vocabulary:
         """Converts B texts to word indices (B, T); unknown words become UNK.
 
         T is the length of the longest text, at least 1. Texts keep their first `max_length` words.
+        `DecodedTexts` stay on their device, and no text is read.
         """
+        if isinstance(texts, DecodedTexts):
+            return trim_tokens(self._translated(texts), max_length)
         rows = [
             [self._index.get(word, UNK) for word in tokenise(text)][:max_length] for text in texts
         ]
         return padded(rows)
 
-    def decode(self, tokens: Tokens) -> list[str]:
+    def decode(self, tokens: Tokens) -> Sequence[str]:
         """Converts word indices to questions, see `detokenise`; unknown words become "<unk>"."""
-        table = (*SPECIALS, *self.words)
-        ids, lengths = tokens.ids.tolist(), tokens.lengths.tolist()
+        texts = DecodedTexts(self, tokens)
+        return texts if self._is_read_as_written else list(texts)
+
+    @cached_property
+    def _is_read_as_written(self) -> bool:
+        """Whether `tokenise` finds in a question the words that `detokenise` wrote.
+
+        It does for words that `tokenise` found, save a few such as the Greek final sigma.
+        """
+        return all(tokenise(detokenise([word])) == [word] for word in self.words)
+
+    def _translated(self, texts: "DecodedTexts") -> Tokens:
+        """The words of texts that another vocabulary wrote."""
+        written, tokens = texts.vocabulary, texts.tokens
+        if written is self or written == self:
+            return tokens
+        if self._table is None or self._table[0] is not written:
+            words = ("bos", "eos", "unk", *written.words)  # as `tokenise` reads them
+            table = [PAD, *(self._index.get(word, UNK) for word in words)]
+            self._table = written, torch.tensor(table)
+        return Tokens(self._table[1].to(tokens.ids.device)[tokens.ids], tokens.lengths)
+
+
+class DecodedTexts(Sequence[str]):
+    """N questions that are word indices until somebody reads their texts.
+
+    A model with a vocabulary encodes them without reading them (`Vocabulary.encode`): on a GPU,
+    where splitting the texts takes most of the time, they never leave it.
+
+    Args:
+        vocabulary: The vocabulary of the words, which all survive `tokenise`.
+        tokens: (N, T) words, without special tokens.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tokens: Tokens) -> None:
+        self.vocabulary, self.tokens = vocabulary, tokens
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        table = (*SPECIALS, *self.vocabulary.words)
+        ids, lengths = self.tokens.ids.tolist(), self.tokens.lengths.tolist()
         return [
             detokenise([table[index] for index in row[:length]])
             for row, length in zip(ids, lengths, strict=True)
         ]
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        return self._texts[row]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._texts == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return repr(self._texts)

@@ -17,7 +17,7 @@ from ivqa.vqa.networks.pretrained_question_encoders import (
 from ivqa.vqa.networks.question_encoder import QuestionEncoder, RecurrentEncoder
 from ivqa.vqa.networks.stacked_encoder import StackedLSTMEncoder
 from ivqa.vqa.networks.vanilla import Vanilla
-from ivqa.vqa.protocol import Answerer, Attends, Metered
+from ivqa.vqa.protocol import Answerer, Attends, Metered, ReadsWords
 
 __all__ = [
     "LSTMQI",
@@ -34,6 +34,7 @@ __all__ = [
     "MutanNoAttention",
     "Prior",
     "QuestionEncoder",
+    "ReadsWords",
     "RecurrentEncoder",
     "SkipThoughtsQuestionEncoder",
     "StackedLSTMEncoder",

@@ -77,7 +77,7 @@ class VQAModule(TrainedModule):
 
     @torch.no_grad()
     def log_scores(
-        self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+        self, images: ImageBatch, questions: Sequence[str], answers: list[str] | None = None
     ) -> Tensor:
         """Computes log phi(a | I, q); see `Answerer.log_scores`.
 

@@ -1,11 +1,13 @@
 """The interface of every VQA system: images and questions as strings in, answers out."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.text.answers import AnswerVocabulary
+from ivqa.text.vocabulary import Vocabulary
 
 
 class Answerer(Protocol):
@@ -33,6 +35,18 @@ class Answerer(Protocol):
 
     def answer(self, images: ImageBatch, questions: list[str]) -> list[str]:
         """Returns argmax_a phi(a | I, q) for each of B images and questions."""
+
+
+@runtime_checkable
+class ReadsWords(Protocol):
+    """A VQA system that reads the words of questions by its vocabulary, and needs no texts."""
+
+    question_vocabulary: Vocabulary
+
+    def log_scores(
+        self, images: ImageBatch, questions: Sequence[str], answers: list[str] | None = None
+    ) -> Tensor:
+        """Computes log phi(a | I, q) of questions, which may be `DecodedTexts`; see `Answerer`."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from torchmetrics.classification import BinaryAUROC
 from typing_extensions import override
 
 from ivqa.data.batches.batch import VQABatch
+from ivqa.device import rows_of_pass
 from ivqa.diagnosis.beliefs.perturbation import KINDS, fingerprints, perturb
 from ivqa.diagnosis.legality.cnn import LegalityCNN
 from ivqa.errors import UserError
@@ -211,6 +212,8 @@ def text_probabilities(
         return torch.zeros(0)
     tokens = vocabulary.encode(questions).to(network.output.weight.device)
     with evaluation_mode(network):
-        rows = torch.arange(len(questions), device=tokens.ids.device).split(_TEXTS_PER_PASS)
+        device = tokens.ids.device
+        at_once = rows_of_pass(_TEXTS_PER_PASS, device)
+        rows = torch.arange(len(questions), device=device).split(at_once)
         parts = [network(tokens.select(some)).float().sigmoid() for some in rows]
     return torch.cat(parts)
