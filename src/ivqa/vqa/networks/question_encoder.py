@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
+from ivqa.text.prefix_states import last_states
 from ivqa.text.vocabulary import PAD, Tokens, packed
 from ivqa.vqa.network import SharedDropout, recurrent_layers
 
@@ -77,7 +78,10 @@ class RecurrentEncoder(QuestionEncoder):
 
     @override
     def forward(self, question: Tokens) -> Tensor:
-        embedded = self.dropout(self.embedding(question.ids))  # (B, T, d_e)
+        if self._shares_states(question.ids.device):
+            found = last_states(self.recurrence, self._embedded, question)
+            return found * (question.lengths > 0)[:, None]
+        embedded = self._embedded(question.ids)  # (B, T, d_e)
         if torch.is_grad_enabled():
             # The backward pass of packed sequences takes longer than that of the padding. Without
             # gradients, packing is faster: belief search with MLB takes 0.8 of the time.
@@ -88,3 +92,11 @@ class RecurrentEncoder(QuestionEncoder):
             _, found = self.recurrence(packed(embedded, question.lengths))
             found = (found[0] if isinstance(found, tuple) else found)[-1]  # h of the last layer
         return found * (question.lengths > 0)[:, None]
+
+    def _embedded(self, words: Tensor) -> Tensor:
+        return self.dropout(self.embedding(words))
+
+    def _shares_states(self, device: torch.device) -> bool:
+        """Whether questions that begin alike share states, as a CPU gains by without gradients."""
+        learning = self.training or torch.is_grad_enabled()
+        return not learning and device.type == "cpu" and not torch.is_autocast_enabled("cpu")
