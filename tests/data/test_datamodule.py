@@ -11,8 +11,8 @@ import torch
 from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
 from ivqa.data.batches.datamodule import VQADataModule, build_vocabularies
 from ivqa.data.dataset import VQADataset
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError
-from ivqa.data.vqa_json import VQASplit
 from ivqa.scenes import oracle_of
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.tokens import detokenise, tokenise

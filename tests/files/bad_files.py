@@ -18,8 +18,9 @@ from ivqa.data.images import ImageFiles, open_picture
 from ivqa.data.json_files import open_json
 from ivqa.data.records import read_captions, read_layouts
 from ivqa.data.results import read_results
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, Problems
-from ivqa.data.vqa_json import VQASplit, read_split
+from ivqa.data.vqa_json import read_split
 from ivqa.diagnosis import Belief, apply_annotations, read_beliefs
 from ivqa.encoders.word_vectors import WordVectorEncoder
 from ivqa.errors import UserError

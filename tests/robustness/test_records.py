@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ivqa.data import DataError, VQASplit
-from ivqa.data.answer_metric import ExactMatch
+from ivqa.data.split import ExactMatch
 from ivqa.errors import UserError
 from ivqa.metrics import RScore
 from ivqa.robustness.records import NoiseRecords

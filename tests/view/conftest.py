@@ -62,7 +62,7 @@ def client(folder: Path) -> Iterator[Any]:
     from starlette.testclient import TestClient
 
     from ivqa.view.app import create_app
-    from ivqa.view.serve import Settings
+    from ivqa.view.settings import Settings
 
     app = create_app(Settings(str(folder)), token="", port=8321)
     with TestClient(app, base_url=ORIGIN, headers={"origin": ORIGIN}) as opened:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from ivqa.view.app import create_app
 from ivqa.view.guard import MOST_BYTES
-from ivqa.view.serve import Settings
+from ivqa.view.settings import Settings
 
 TOKEN = "a-token-of-this-test"
 FAR = "http://192.168.1.5:8321"

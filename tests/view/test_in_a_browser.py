@@ -18,7 +18,8 @@ import uvicorn
 from playwright.sync_api import sync_playwright
 
 from ivqa.view.app import create_app
-from ivqa.view.serve import Settings, listen
+from ivqa.view.serve import listen
+from ivqa.view.settings import Settings
 
 pytestmark = needs_chromium
 

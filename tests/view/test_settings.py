@@ -7,7 +7,8 @@ import pytest
 
 from ivqa.errors import UserError
 from ivqa.view import serve
-from ivqa.view.serve import Settings, listen, main, settings_of
+from ivqa.view.serve import listen, main
+from ivqa.view.settings import Settings, settings_of
 
 
 def test_a_folder_and_values_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

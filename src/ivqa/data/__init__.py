@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ivqa.data.formats.vizwiz import official_vizwiz as official_vizwiz
     from ivqa.data.image_parts import DividedVQA as DividedVQA
     from ivqa.data.images import ImageFiles as ImageFiles
+    from ivqa.data.split import VQASplit as VQASplit
     from ivqa.data.validation import DataError as DataError
-    from ivqa.data.vqa_json import VQASplit as VQASplit
 
 _HOME = {
     "BatchContents": "batches.batch_settings",
@@ -39,7 +39,7 @@ _HOME = {
     "PublishedDataset": "formats.published",
     "VQADataModule": "batches.datamodule",
     "VQADataset": "dataset",
-    "VQASplit": "vqa_json",
+    "VQASplit": "split",
     "build_vocabularies": "batches.datamodule",
     "custom_vqa": "dataset",
     "official_aokvqa": "formats.aokvqa",

@@ -9,8 +9,9 @@ from ivqa.data.file_patterns import FilePatterns, layouts_in
 from ivqa.data.images import ImageFiles
 from ivqa.data.json_files import read_bytes
 from ivqa.data.oracles import Oracle
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, check_root, listed
-from ivqa.data.vqa_json import VQASplit, read_split
+from ivqa.data.vqa_json import read_split
 from ivqa.errors import UserError
 from ivqa.store.digests import bytes_digest, digest, file_digest
 from ivqa.store.files import check_regular

@@ -11,8 +11,8 @@ from ivqa.data.batches.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.oracles import Oracle
 from ivqa.data.records import answer_records, write_records
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, Problems
-from ivqa.data.vqa_json import VQASplit
 from ivqa.store.digests import digest
 
 

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from ivqa.data.dataset import VQADataset, official_vqa
 from ivqa.data.json_files import open_json
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, is_id
-from ivqa.data.vqa_json import VQASplit
 from ivqa.ranges import Count, Place, Seed
 from ivqa.store.digests import bytes_digest, digest
 from ivqa.store.files import read_bytes, read_text

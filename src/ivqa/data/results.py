@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ivqa.data.formats import aokvqa, gqa
 from ivqa.data.result_formats import Result, result_records
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, Problems, shown
-from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
 
 

@@ -2,15 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
 from ivqa.data.records import (
     Record,
@@ -19,111 +17,11 @@ from ivqa.data.records import (
     read_layouts,
     records_by_id,
 )
-from ivqa.data.validation import DataError, Problems, is_id, listed
+from ivqa.data.split import VQASplit
+from ivqa.data.validation import Problems, is_id
 from ivqa.text.tokens import tokenise
 
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*%?")
-
-
-@dataclass(frozen=True, eq=False)
-class VQASplit:
-    """N questions of one split, as columns in the order of the questions file.
-
-    In a split without annotations (the official test sets), `has_answers` is False; each question
-    has an empty list of answers, and its main answer and answer type are "".
-
-    Args:
-        name: Name of the split in the file names.
-        question_ids: (N,) int64.
-        image_ids: Ids of the questions' images in the data set, (N,) int64.
-        questions: The texts as written.
-        answers: The unprocessed answers of the n >= 1 annotators of each question.
-        main_answers: The most frequent answer of each question (`multiple_choice_answer`).
-        answer_types: The answer type of each question, one of ANSWER_TYPES.
-        question_types: The leading words of each question.
-        has_answers: Whether the split has annotations.
-        multiple_choices: Candidate answers of each question; None in open-ended files.
-        images: The image files; None for text-only data.
-        images_tried: The paths that were searched for images, for error messages.
-        captions: Captions by image id, or None.
-        layouts: Expert layouts by question id, or None.
-        extras: Further columns as published, by their official names, such as "rationales"; each
-            has N values.
-        kinds: The kind of belief of each question (key "kind" of the questions file), "" where it
-            is unknown; None in files without kinds.
-        metric: How answers to the questions are scored.
-        server_results: Formats answers for the server of the data set, with its own ids, see
-            `ivqa.data.results.results_text`; None for the official list.
-    """
-
-    name: str
-    question_ids: NDArray[np.int64]
-    image_ids: NDArray[np.int64]
-    questions: list[str]
-    answers: list[list[str]]
-    main_answers: list[str]
-    answer_types: list[str]
-    question_types: list[str]
-    has_answers: bool = True
-    multiple_choices: list[list[str]] | None = None
-    images: ImageFiles | None = None
-    images_tried: tuple[str, ...] = ()
-    captions: dict[int, list[str]] | None = None
-    layouts: dict[int, list[str]] | None = None
-    extras: Mapping[str, list[Any]] = field(default_factory=dict)
-    kinds: list[str] | None = None
-    metric: AnswerMetric = field(default_factory=AnswerMetric)
-    server_results: "ServerResults | None" = None
-
-    def __len__(self) -> int:
-        return len(self.questions)
-
-    def select(self, rows: NDArray[np.int64]) -> "VQASplit":
-        """Returns the questions `rows` (N',) in that order."""
-        columns: dict[str, Any] = {
-            name: [values[row] for row in rows.tolist()]
-            for name, values in vars(self).items()
-            if isinstance(values, list)
-        }
-        extras = {name: [held[row] for row in rows.tolist()] for name, held in self.extras.items()}
-        return replace(
-            self,
-            question_ids=self.question_ids[rows],
-            image_ids=self.image_ids[rows],
-            extras=extras,
-            **columns,
-        )
-
-    def require_images(self) -> ImageFiles:
-        """Returns the image files.
-
-        Raises:
-            DataError: There are none; the message lists the paths that were searched.
-        """
-        if self.images is None:
-            raise DataError(
-                f"split '{self.name}' has no images; looked for {listed(self.images_tried)}; "
-                "put them there, set data.image_pattern, or choose features=none"
-            )
-        return self.images
-
-    def require_answers(self) -> "VQASplit":
-        """Returns the split itself.
-
-        Raises:
-            DataError: The split has no annotations.
-        """
-        if not self.has_answers:
-            raise DataError(
-                f"split '{self.name}' has no annotations, so no model can be trained or scored "
-                "on it; choose another split or add its annotations file"
-            )
-        return self
-
-
-# The JSON value that a server reads, from a split and its answers, or the chosen ones of multiple
-# choices, or both.
-ServerResults = Callable[[VQASplit, Sequence[str] | None, Sequence[str] | None], Any]
 
 
 def read_split(

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError, reason_of
 from ivqa.features.compact_cnn import CompactCNN
 from ivqa.features.concept_training import Labelled, train_concepts

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ivqa.data.images import ImageFiles
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.decoding import subset
 from ivqa.text.tokens import tokenise

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from ivqa.data.images import ImageFiles
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.pictures import Resize
 from ivqa.store.files import atomic_write

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ivqa.data import DataError, VQASplit
-from ivqa.data.answer_metric import AnswerMetric
+from ivqa.data.split import AnswerMetric
 from ivqa.errors import UserError
 from ivqa.metrics import PUBLISHED_R_SCORE, RScore, vqa_accuracies
 from ivqa.ranking.bqd_files import read_table, write_table

@@ -40,7 +40,7 @@ from ivqa.view.runs import (
     listed,
     served_file,
 )
-from ivqa.view.serve import Settings
+from ivqa.view.settings import Settings
 
 Order = Literal["up", "down"]
 _STATIC = {"htmx.min.js": "text/javascript", "view.js": "text/javascript"}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ivqa.data import VQASplit
-from ivqa.data.answer_metric import means_by
+from ivqa.data.split import means_by
 from ivqa.metrics.bootstrap import interval, resampled_means, with_ends
 from ivqa.metrics.polling import polling_metrics
 from ivqa.metrics.wups import wups

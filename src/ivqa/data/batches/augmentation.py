@@ -12,7 +12,7 @@ from ivqa.data.batches.batch import VQABatch
 from ivqa.data.batches.encoded_split import EncodedSplit, trimmed
 from ivqa.data.extended import joined
 from ivqa.data.loading import Rows, ShuffledBatches
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError
 from ivqa.terminal import terminal
 from ivqa.text.vocabulary import Tokens, Vocabulary

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.images import ImageFiles
+from ivqa.data.split import AnswerMetric, VQASplit
 from ivqa.data.validation import Problems, is_id, shown
-from ivqa.data.vqa_json import VQASplit, answer_type_of, main_answer_of
+from ivqa.data.vqa_json import answer_type_of, main_answer_of
 from ivqa.text.tokens import tokenise
 
 

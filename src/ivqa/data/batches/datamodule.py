@@ -23,8 +23,8 @@ from ivqa.data.batches.batch_settings import BatchContents, BatchSettings
 from ivqa.data.batches.encoded_split import EncodedSplit, ImageFeatures
 from ivqa.data.dataset import VQADataset
 from ivqa.data.loading import BatchLoader, OrderedBatches, Rows, ShuffledBatches, with_source
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError
-from ivqa.data.vqa_json import VQASplit
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary
 from ivqa.text.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from ivqa.data.batches.batch import ANSWER_TYPES, ImageBatch, VQABatch
 from ivqa.data.batches.batch_settings import BatchContents
 from ivqa.data.loading import Rows
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError
 from ivqa.text.answers import AnswerVocabulary, SoftTargets
 from ivqa.text.vocabulary import Tokens, Vocabulary

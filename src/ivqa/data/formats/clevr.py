@@ -8,7 +8,6 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, TypeAdapter
 from typing_extensions import TypedDict, override
 
-from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.formats.clevr_language import SYNONYMS, ClevrLanguage
@@ -24,8 +23,8 @@ from ivqa.data.formats.clevr_programs import (
 )
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
 from ivqa.data.oracles import FALSE_PREMISE, NOT_UNDERSTOOD, Judgement, Oracle
+from ivqa.data.split import ExactMatch, VQASplit
 from ivqa.data.validation import Id, Problems, checked, shown
-from ivqa.data.vqa_json import VQASplit
 
 
 class _Question(TypedDict):

@@ -22,8 +22,8 @@ from ivqa.data.formats.gqa_programs import Step, layout_of, program_of, reasonin
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, records
 from ivqa.data.images import ImageFiles
 from ivqa.data.oracles import NOT_UNDERSTOOD, Judgement, Oracle
+from ivqa.data.split import VQASplit
 from ivqa.data.validation import DataError, Problems, checked, shown
-from ivqa.data.vqa_json import VQASplit
 from ivqa.text.tokens import tokenise
 
 # Ids such as "n161313", of images that are not from Visual Genome, become 1,000,161,313.

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from ivqa.data.answer_metric import ExactMatch, means_by
 from ivqa.data.formats.published import records
+from ivqa.data.split import ExactMatch, VQASplit, means_by
 from ivqa.data.validation import Problems, shown
-from ivqa.data.vqa_json import VQASplit
 
 # eval.py has these answers for questions such as "What do the two have in common?".
 _COMMON = ["color", "material", "shape"]

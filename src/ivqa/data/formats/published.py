@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from ivqa.data.answer_metric import AnswerMetric
 from ivqa.data.batches.columns import Columns, Entry
 from ivqa.data.dataset import VQADataset
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.formats.json_stream import entries
 from ivqa.data.images import ImageFiles
+from ivqa.data.split import AnswerMetric, ServerResults, VQASplit
 from ivqa.data.validation import Problems, shown
-from ivqa.data.vqa_json import ServerResults, VQASplit, check_images
+from ivqa.data.vqa_json import check_images
 from ivqa.store.files import check_regular
 
 Record = dict[str, Any]

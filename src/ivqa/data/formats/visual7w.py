@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict, override
 
-from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.formats.published import REMEDY, PublishedDataset, records
+from ivqa.data.split import ExactMatch, VQASplit
 from ivqa.data.validation import Id, Problems, checked
-from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule
 from ivqa.text.answers import vqa_accuracies
 

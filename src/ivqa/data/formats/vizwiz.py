@@ -10,13 +10,12 @@ from pydantic import AfterValidator, TypeAdapter
 from sklearn.metrics import average_precision_score, f1_score
 from typing_extensions import TypedDict, override
 
-from ivqa.data.answer_metric import ExactMatch
 from ivqa.data.batches.columns import Entry
 from ivqa.data.file_patterns import FilePatterns
 from ivqa.data.formats.published import REMEDY, PublishedDataset, Record, number_in, records
 from ivqa.data.records import Answers
+from ivqa.data.split import ExactMatch, VQASplit
 from ivqa.data.validation import Problems, checked
-from ivqa.data.vqa_json import VQASplit
 from ivqa.text.answer_matching import AnswerRule, as_written, leave_one_out
 from ivqa.text.normalisation import CONTRACTIONS, clean_space, strip_punctuation, unify_words
 

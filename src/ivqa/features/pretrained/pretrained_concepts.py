@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from ivqa.data.batches.encoded_split import ImageFeatures
 from ivqa.data.dataset import VQADataset
-from ivqa.data.vqa_json import VQASplit
+from ivqa.data.split import VQASplit
 from ivqa.errors import UserError
 from ivqa.features.concepts import ConceptVocabulary, described_images
 from ivqa.features.extraction import extend_store, store_for_others

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ivqa.data.answer_metric import AnswerMetric, ExactMatch
 from ivqa.data.formats.aokvqa import AOKVQAMetric
 from ivqa.data.formats.vizwiz import VizWizMetric
+from ivqa.data.split import AnswerMetric, ExactMatch
 from ivqa.metrics.vqa_accuracy import vqa_accuracies
 
 
