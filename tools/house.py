@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import grimp
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from rich.console import Console
@@ -33,7 +35,24 @@ def counts(root: Path) -> list[dict[str, Any]]:
         _row("lines of a file", max(lines.values()), LINES_OF_A_FILE, lines),
         _row("YAML files in conf", len([*(root / "conf").rglob("*.yaml")]), CONFIGURATIONS),
         _row("leaf keys of diagnose.py", len([*_leaves(_composed(root))]), KEYS),
+        {
+            "what": "circle of imports",
+            "is": int(bool(found := circle())),
+            "target": 0,
+            "over": found,
+        },
     ]
+
+
+def circle() -> str:
+    """Files of ivqa that import each other, also for their types alone; "" where none do."""
+    graph = grimp.build_graph("ivqa", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return " -> ".join(error.args[1])
+    return ""
 
 
 def _row(what: str, found: int, target: int, by: dict[Path, int] | None = None) -> dict[str, Any]:
