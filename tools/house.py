@@ -28,7 +28,8 @@ def counts(root: Path) -> list[dict[str, Any]]:
     """
     sources = sorted((root / "src").rglob("*.py"))
     lines = {file.relative_to(root / "src"): len(file.read_text().splitlines()) for file in sources}
-    folders, found = Counter(file.parent for file in lines), circle()
+    folders = Counter(file.parent for file in lines)
+    found = circle()
     return [
         _row("lines under src", sum(lines.values()), LINES),
         _row("files in a folder", max(folders.values()), FILES_IN_A_FOLDER, folders),
@@ -37,7 +38,7 @@ def counts(root: Path) -> list[dict[str, Any]]:
         _row("leaf keys of diagnose.py", len([*_leaves(_composed(root))]), KEYS),
         {
             "what": "circle of imports",
-            "is": int(bool(found := circle())),
+            "is": int(bool(found)),
             "target": 0,
             "over": found,
         },
