@@ -1,8 +1,9 @@
 """Goal: a CUDA device is at least ten times as fast as the processor in every hot path.
 
-Image features reach it. Training and sampling are limited by the start of many small kernels,
-beliefs also by the words of the questions, which the processor splits. LASSO is solved in batches
-on the device.
+Before the words of questions stayed on the device, image features alone reached it: training and
+sampling were limited by the start of many small kernels, and the search of beliefs by the texts of
+the questions, which the processor splits (`device_work` counts both). LASSO is solved in batches on
+the device.
 
 Image features, training steps, sampling, the search of beliefs, and LASSO with products in
 bfloat16, each at the sizes of conf/model with random weights and inputs, in turn on both devices.

@@ -1,9 +1,10 @@
 """The devices of a test: the CPU, and a CUDA device where there is one.
 
 A test computes its expected values on the CPU and what it tests on the device, so that a machine
-without a GPU runs the same lines.
+without a GPU runs the same lines. IVQA_TEST_DEVICE=pretend replaces CUDA, see `pretend_device`.
 """
 
+import os
 from typing import TypeVar
 
 import pytest
@@ -11,12 +12,11 @@ import torch
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
+_OTHER = os.environ.get("IVQA_TEST_DEVICE", "cuda")
+_ABSENT = _OTHER == "cuda" and not torch.cuda.is_available()
 DEVICES = [
     "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    ),
+    pytest.param(_OTHER, marks=pytest.mark.skipif(_ABSENT, reason="no CUDA device")),
 ]
 on_devices = pytest.mark.parametrize("device", DEVICES)
 

@@ -49,6 +49,18 @@ def on_cpu(accelerator: str) -> bool:
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
+def asking_device(accelerator: str) -> torch.device:
+    """Where a trained model asks or answers outside of a Lightning trainer with this argument.
+
+    It is the GPU of this process, where the trainer would take one. Apple's has no float64.
+    """
+    found = None if on_cpu(accelerator) else torch.accelerator.current_accelerator()
+    if found is None or found.type == "mps":
+        return torch.device("cpu")
+    rank = int(os.environ.get("LOCAL_RANK", "0"))  # of torchrun and srun: a GPU for each process
+    return torch.device(found.type, rank % torch.accelerator.device_count())
+
+
 # Rows that a device needs to be busy, as a multiple of those of a CPU, whose cache they stay in.
 _ROWS = {"cpu": 1}
 _OF_A_GPU = 8

@@ -62,6 +62,16 @@ def test_a_training_step_is_that_of_the_cpu(device: str, kind: str, images: Imag
         torch.testing.assert_close(
             trained[name].cpu(), value, atol=1e-3, rtol=1e-3, msg=partial("{}: {}".format, name)
         )
+
+
+@on_devices
+def test_scores_and_answers_are_those_of_the_cpu(
+    device: str, kind: str, images: ImageBatch
+) -> None:
+    expected, module = _module(kind), _module(kind).to(device)
     here = expected.log_scores(images, QUESTIONS)
     there = module.log_scores(images, QUESTIONS)  # the images stay on the CPU
     torch.testing.assert_close(there.cpu(), here, atol=5e-3, rtol=5e-3)
+    chosen = module.log_scores(images, QUESTIONS, ["no", "red"])
+    torch.testing.assert_close(chosen.cpu(), here[:, [3, 1]], atol=5e-3, rtol=5e-3)
+    assert module.answer(images, QUESTIONS) == expected.answer(images, QUESTIONS)

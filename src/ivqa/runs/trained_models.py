@@ -11,6 +11,7 @@ from hydra.utils import get_object, instantiate
 from pytorch_lightning.utilities import rank_zero_only
 
 from ivqa.config.model_sources import Pretrained, Untrained, source_of
+from ivqa.device import asking_device
 from ivqa.errors import UserError
 from ivqa.features import PixelStore
 from ivqa.provenance import note_model, note_training
@@ -107,7 +108,8 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     if model.num_answers is set. The context has features.
 
     Returns:
-        The module in eval mode, its vocabularies, and the file of its weights.
+        The module in eval mode, on a GPU if there is one; its vocabularies; the file of its
+        weights.
 
     Raises:
         UserError: The checkpoint was trained on other features, words or answers.
@@ -145,6 +147,7 @@ def obtain_module(context: RunContext) -> tuple[Any, Vocabularies, Path]:
     note_model(str(context.cfg.model.name), revision := weights_digest(weights))
     if (seconds := training_seconds(path).get("train/seconds")) is not None:
         note_training(revision, seconds, path.stat().st_mtime)
+    module.to(asking_device(context.cfg.trainer.accelerator))
     return module.eval(), vocabularies, path
 
 
