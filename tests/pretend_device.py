@@ -9,6 +9,7 @@ accelerator, so it is for processes of their own:
     IVQA_TEST_DEVICE=pretend pytest -p pretend_device tests/diagnosis/test_search_devices.py
 """
 
+import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "pretend"
 # Operations that take tensors of the CPU beside others on a GPU too.
@@ -94,22 +94,33 @@ def _lstm(of_input: Tensor, of_state: Tensor, cell: Tensor, *biases: Tensor) -> 
 # A device that is not the CPU has cells in one kernel; the CPU has none.
 _FUSED = {"_thnn_fused_gru_cell": _gru, "_thnn_fused_lstm_cell": _lstm}
 
-_setup_privateuseone_for_python_backend(NAME)
 _LIBRARY = torch.library.Library("aten", "IMPL")
-_LIBRARY.impl(
-    "empty.memory_format",
-    lambda size, *, dtype=None, **_: Held(torch.empty(size, dtype=dtype)),
-    "PrivateUse1",
-)
-_LIBRARY.impl(
-    "empty_strided",
-    lambda size, stride, *, dtype=None, **_: Held(torch.empty_strided(size, stride, dtype=dtype)),
-    "PrivateUse1",
-)
+
+
+def register() -> None:
+    """Makes the device known to PyTorch, for the rest of the process."""
+    from torch.utils import backend_registration  # what is used of it is new
+
+    backend_registration._setup_privateuseone_for_python_backend(NAME)
+    _LIBRARY.impl(
+        "empty.memory_format",
+        lambda size, *, dtype=None, **_: Held(torch.empty(size, dtype=dtype)),
+        "PrivateUse1",
+    )
+    _LIBRARY.impl(
+        "empty_strided",
+        lambda size, step, *, dtype=None, **_: Held(torch.empty_strided(size, step, dtype=dtype)),
+        "PrivateUse1",
+    )
+
+
+if os.environ.get("IVQA_TEST_DEVICE") == NAME:  # other tests import this file for its doctests
+    register()
 
 if __name__ == "__main__":
     from ivqa.runs import trained_models
 
+    register()
     trained_models.asking_device = lambda _: torch.device(NAME, 0)  # type: ignore[assignment]
     sys.argv = sys.argv[1:]
     runpy.run_path(str(Path(sys.argv[0]).absolute()), run_name="__main__")
