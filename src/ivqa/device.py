@@ -57,7 +57,7 @@ def asking_device(accelerator: str) -> torch.device:
     found = None if on_cpu(accelerator) else torch.accelerator.current_accelerator()
     if found is None or found.type == "mps":
         return torch.device("cpu")
-    rank = int(os.environ.get("LOCAL_RANK", "0"))  # of torchrun and srun: a GPU for each process
+    rank = int(os.environ.get("LOCAL_RANK", "0"))  # of torchrun: a GPU for each process
     return torch.device(found.type, rank % torch.accelerator.device_count())
 
 

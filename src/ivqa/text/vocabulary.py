@@ -167,8 +167,8 @@ class Vocabulary:
 class DecodedTexts(Sequence[str]):
     """N questions that are word indices until somebody reads their texts.
 
-    A model with a vocabulary encodes them without reading them (`Vocabulary.encode`): on a GPU,
-    where splitting the texts takes most of the time, they never leave it.
+    A model with a vocabulary encodes them without reading them (`Vocabulary.encode`), so that on a
+    GPU they never leave it.
 
     Args:
         vocabulary: The vocabulary of the words, which all survive `tokenise`.

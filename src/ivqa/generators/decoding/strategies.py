@@ -193,8 +193,7 @@ def _decode_unfinished(step: Step, state: State, max_length: int, choose: Choose
 def _decode_all(step: Step, state: State, max_length: int, choose: Choose) -> Decoded:
     """Decodes all rows to the end of the longest; what follows <eos> is not kept.
 
-    On a GPU, a step takes as long for half of the rows, while removing the others would start
-    kernels and wait for their result at each word.
+    On a GPU, removing rows would start kernels and wait for their result at each word.
     """
     num, device = state[0].shape[0], state[0].device
     result = empty_questions(num, max_length, device)
