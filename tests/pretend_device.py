@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 NAME = "pretend"
@@ -94,7 +94,7 @@ def _lstm(of_input: Tensor, of_state: Tensor, cell: Tensor, *biases: Tensor) -> 
 # A device that is not the CPU has cells in one kernel; the CPU has none.
 _FUSED = {"_thnn_fused_gru_cell": _gru, "_thnn_fused_lstm_cell": _lstm}
 
-_LIBRARY = torch.library.Library("aten", "IMPL")
+_ATEN = library.Library("aten", "IMPL")
 
 
 def register() -> None:
@@ -102,12 +102,12 @@ def register() -> None:
     from torch.utils import backend_registration  # what is used of it is new
 
     backend_registration._setup_privateuseone_for_python_backend(NAME)
-    _LIBRARY.impl(
+    _ATEN.impl(
         "empty.memory_format",
         lambda size, *, dtype=None, **_: Held(torch.empty(size, dtype=dtype)),
         "PrivateUse1",
     )
-    _LIBRARY.impl(
+    _ATEN.impl(
         "empty_strided",
         lambda size, step, *, dtype=None, **_: Held(torch.empty_strided(size, step, dtype=dtype)),
         "PrivateUse1",
