@@ -21,8 +21,8 @@ from torch import Tensor, library
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 NAME = "pretend"
-# Operations that take tensors of the CPU beside others on a GPU too.
-_MIXED = {"copy_", "index", "index_put", "index_put_", "_index_put_impl_", "_pack_padded_sequence"}
+# Operations on a tensor of a GPU that take indices or lengths of the CPU there too.
+_MIXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_pack_padded_sequence"}
 
 
 class Held(Tensor):
@@ -56,7 +56,8 @@ class Held(Tensor):
         name, kwargs = func.overloadpacket.__name__, dict(kwargs or {})
         tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
         leaves = isinstance(wanted := kwargs.get("device"), torch.device) and wanted.type == "cpu"
-        if name not in _MIXED and any(one.dim() and not isinstance(one, cls) for one in tensors):
+        may_mix = name == "copy_" or (name in _MIXED and isinstance(args[0], cls))
+        if not may_mix and any(one.dim() and not isinstance(one, cls) for one in tensors):
             raise RuntimeError(f"{func}: tensors of the CPU and of the device '{NAME}'")
         if wanted is not None:
             kwargs["device"] = "cpu"

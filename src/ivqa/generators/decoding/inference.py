@@ -19,9 +19,10 @@ def most_probable(log_likelihood: Tensor, group: Tensor) -> Tensor:
     """Selects the question of highest log-likelihood (N,) of each group (N,) >= 0 of questions.
 
     Returns:
-        The row of the question of each group, in ascending order of the groups. The first row of a
+        The row of the question of each group, on the CPU, by ascending group. The first row of a
         tie is selected.
     """
+    log_likelihood, group = log_likelihood.cpu(), group.cpu()
     # Rows by log-likelihood, then stably by group: the first row of each group is its maximum.
     order = log_likelihood.argsort(descending=True, stable=True)
     order = order[group[order].argsort(stable=True)]
@@ -63,7 +64,7 @@ def ask(
     if alternatives is None or not isinstance(questioner, GeneratorModule):
         return questions.select(most_probable(questions.log_likelihood, questions.pair))
     fit = answer_posterior(questioner, images, answers, questions, alternatives)
-    score = questions.log_likelihood + answer_weight * fit
+    score = questions.log_likelihood.cpu() + answer_weight * fit
     return questions.select(most_probable(score, questions.pair))
 
 
@@ -93,7 +94,7 @@ def answer_posterior(
         for some in torch.arange(len(rows)).split(_SCORED_AT_ONCE):
             own = rows[some]
             texts = [given[at] for at in some.tolist()]
-            own_images = images.select(questions.pair[own])
+            own_images = images.select(questions.pair[own].to(images.index.device))
             conditions, place = questioner.encode_pairs(own_images, texts)
             log_probs = questioner.network.token_log_probs(
                 questions.tokens.select(own),
