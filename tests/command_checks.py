@@ -13,11 +13,11 @@ from omegaconf import DictConfig
 from tools.jobs import composed, overrides_of, values_of
 
 from documented_commands import PROJECT, Block, Command
-from ivqa.config.checks import check_config, missing_keys
+from ivqa.config.checks import check_config
 from ivqa.config.choices import choices_of, config_folders
 from ivqa.config.error_messages import describe, is_user_error
+from ivqa.config.nodes import missing_keys, nodes
 from ivqa.config.short_forms import key_of
-from ivqa.config.values import nodes
 from ivqa.errors import UserError
 
 CONF = PROJECT / "conf"

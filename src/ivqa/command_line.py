@@ -46,7 +46,7 @@ from ivqa.runs.resuming import (
     program_name,
     recorded_command,
 )
-from ivqa.store.files import check_folder, no_folder, read_yaml
+from ivqa.store.files import no_folder, read_yaml
 from ivqa.terminal import terminal
 
 
@@ -177,7 +177,6 @@ def run_task(cfg: DictConfig, command: Sequence[str]) -> float:
     from ivqa.runs.precision import set_precision
 
     check_config(cfg)
-    check_folder("artifacts", cfg.artifacts)
     check_wandb(cfg.get("logger"))
     if cfg.get("trainer"):
         set_precision(cfg.trainer)

@@ -17,6 +17,7 @@ from ivqa.config.checks import check_config
 from ivqa.config.choices import choices_of
 from ivqa.config.error_messages import describe
 from ivqa.config.keys import keys_of
+from ivqa.config.nodes import nodes
 from ivqa.config.values import value_faults
 from ivqa.errors import UserError
 
@@ -298,6 +299,10 @@ def _composed(command: str) -> DictConfig:
         return compose(name, choices)
 
 
+def _faults(cfg: DictConfig) -> list[str]:
+    return value_faults(cfg, [*nodes(cfg)])
+
+
 def _overridden(cfg: DictConfig, overrides: Mapping[str, str]) -> DictConfig:
     changed = cfg.copy()
     for key, text in overrides.items():
@@ -317,7 +322,7 @@ def _rounds(keys: Mapping[str, str]) -> Iterator[dict[str, str]]:
 def test_a_bad_value_is_one_sentence_that_names_key_and_value(command: str) -> None:
     cfg = _composed(command)
     for overrides in _rounds(BAD[command]):
-        faults = value_faults(_overridden(cfg, overrides))
+        faults = _faults(_overridden(cfg, overrides))
         told = {fault.split("=", 1)[0].split("[")[0]: fault for fault in faults}
         assert told.keys() == overrides.keys()
         assert len(faults) == len(told)
@@ -360,10 +365,10 @@ def test_the_key_that_the_user_wrote_is_named() -> None:
     """Keys that refer to it, such as trainer.max_epochs, are not reported too."""
     cfg = _composed("train")
     bad = {"model.batch_size": "0", "model.epochs": "a", "model.monitor": "null"}
-    faults = value_faults(_overridden(cfg, bad))
+    faults = _faults(_overridden(cfg, bad))
     assert {fault.split("=")[0] for fault in faults} == bad.keys()
     assert len(faults) == len(bad)
-    (fault,) = value_faults(_overridden(cfg, {"model.batch_size": "0"}))
+    (fault,) = _faults(_overridden(cfg, {"model.batch_size": "0"}))
     assert fault == "model.batch_size=0: must be an integer from 1 to 1,000,000,000"
 
 
@@ -459,9 +464,9 @@ def test_every_key_at_the_top_has_a_type(command: str) -> None:
 def test_the_absent_file_of_a_list_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[]")
     files = f"[{tmp_path}/a.json,{tmp_path}/b.json]"
-    (fault,) = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": files}))
+    (fault,) = _faults(_overridden(_composed("evaluate task=score"), {"predictions": files}))
     assert fault == f"predictions[1]={tmp_path}/b.json: there is no such file"
-    faults = value_faults(_overridden(_composed("evaluate task=score"), {"predictions": "[]"}))
+    faults = _faults(_overridden(_composed("evaluate task=score"), {"predictions": "[]"}))
     assert faults == ["predictions=[]: must be text or a list that is not empty or null"]
 
 
@@ -494,7 +499,7 @@ def test_a_path_says_what_is_there_instead(
         ("task=human_study", "study", of_folder),
         ("task=merge", "shards", of_folder),
     ):
-        faults = value_faults(_overridden(_composed(f"evaluate {task}"), {key: f"'{path}'"}))
+        faults = _faults(_overridden(_composed(f"evaluate {task}"), {key: f"'{path}'"}))
         own = [fault for fault in faults if fault.startswith(f"{key}=")]
         assert len(own) == (reason is not None)
         assert all(str(reason) in fault for fault in own)

@@ -16,9 +16,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from ivqa.config import values
-from ivqa.config.checks import check_config, missing_keys
+from ivqa.config.checks import check_config
 from ivqa.config.choices import choices_of
+from ivqa.config.nodes import missing_keys, nodes
 from ivqa.errors import UserError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -95,11 +95,11 @@ def test_every_choice_is_valid(command: str) -> None:
 def test_a_choice_that_needs_a_path_is_valid_with_one(command: str) -> None:
     for choices in _rounds(command, with_path=True):
         cfg = _composed(command, choices)
-        missing = missing_keys(values.nodes(cfg))
+        missing = missing_keys(nodes(cfg))
         with pytest.raises(UserError, match=f"{sorted(missing)[0]} must be set"):
             check_config(cfg)
-        nodes = {group.rpartition("@")[2] for group in choices}
-        assert nodes <= {key.split(".")[0] for key in missing}
+        chosen = {group.rpartition("@")[2] for group in choices}
+        assert chosen <= {key.split(".")[0] for key in missing}
         assert {key.split(".")[-1] for key in missing} <= {"path", "root"}
         for key in missing:
             OmegaConf.update(cfg, key, __file__)
@@ -120,7 +120,7 @@ def test_a_choice_that_overrides_groups_composes(command: str) -> None:
     for group in set(ALONE) & set(_groups(command)):
         for choice in choices_of(group, [CONF], command):
             cfg = compose(command, [f"{group}={choice}"])
-            missing = missing_keys(values.nodes(cfg))
+            missing = missing_keys(nodes(cfg))
             if not missing:
                 check_config(cfg)
             # A task may require one argument, which is a path.

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ivqa.data.given_pictures import picture_files
 from ivqa.data.validation import check_root
+from ivqa.store.files import check_folder
 
 _PATHS = {"ExistingFile", "ExistingFolder", "Checkpoint", "Place"}
 # Arguments of components, at any depth; a test compares them with the annotations.
@@ -41,12 +42,12 @@ def command_sentences() -> dict[str, bool]:
 
 
 def check_places(cfg: DictConfig) -> None:
-    """Checks that the pictures of image= or images=, or else the data root, are there.
+    """Checks the pictures of image= or images=, or else the data root, and the artifact store.
 
-    The tasks check them too, once PyTorch is loaded.
+    The tasks check the data too, once PyTorch is loaded.
 
     Raises:
-        UserError: They are not there.
+        UserError: The data are not there, or the store cannot be one.
     """
     key = str(cfg.get("short_form"))
     if key in ("image", "images"):  # whose models may need no data
@@ -54,6 +55,8 @@ def check_places(cfg: DictConfig) -> None:
             picture_files(str(cfg[key]), key)
     elif (root := OmegaConf.select(cfg, "data.root")) and "://" not in str(root):
         check_root(Path(str(root)))
+    if store := OmegaConf.select(cfg, "artifacts"):
+        check_folder("artifacts", str(store))
 
 
 @cache

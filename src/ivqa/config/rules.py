@@ -14,7 +14,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.accelerators import AcceleratorRegistry
 
-from ivqa.config.values import Node
+from ivqa.config.nodes import Node
 from ivqa.config.words import shown
 from ivqa.device import on_cpu
 from ivqa.errors import UserError

@@ -7,23 +7,21 @@ In a node with a `_target_` they come from the annotation of the argument (`ivqa
 import json
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from hydra.utils import get_object
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from ivqa.config.keys import keys_of
+from ivqa.config.nodes import Node
 from ivqa.config.words import description, shown
 from ivqa.store.identity import to_plain
 from ivqa.store.signatures import arguments_of
-
-Node = tuple[DictConfig, str]
-"""A mapping of a configuration, and the prefix of its keys' dotted names: "" or "model."."""
 
 # No conversions: 1.5 and "1" are not integers, and NaN is not a number.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
@@ -31,14 +29,14 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=T
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?(\.*)([\w.]+)(?:,[^{}]*)?\}")
 
 
-def value_faults(cfg: DictConfig, found: Sequence[Node] | None = None) -> list[str]:
+def value_faults(cfg: DictConfig, found: Iterable[Node]) -> list[str]:
     """Finds the invalid values of a configuration whose `nodes` are `found`.
 
     Returns:
         One sentence for each invalid value; it names the key that the user set.
     """
     faults: dict[str, str] = {}
-    for node, prefix in found or nodes(cfg):
+    for node, prefix in found:
         given = [key for key in map(str, node) if not OmegaConf.is_missing(node, key)]
         names = {key: _source(cfg, node, prefix, key) for key in given}
         expected = expected_values(node, prefix)
@@ -94,25 +92,6 @@ def value_fault(name: str, value: Any, annotation: Any) -> str | None:
             value, inner = value[step], item
         return f"{name}={shown(value)}: {reason or f'must be {description(inner)}'}"
     return None
-
-
-def nodes(cfg: DictConfig, prefix: str = "") -> Iterator[Node]:
-    """Iterates over all mappings of a configuration, outer before inner.
-
-    Interpolations are not followed, so a node that several keys refer to comes once. Each mapping
-    comes with the prefix of its keys, such as "model.module." or "list[0].".
-    """
-    yield cfg, prefix
-    for key in cfg:
-        if OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, str(key)):
-            continue
-        child = cfg[key]
-        if isinstance(child, DictConfig):
-            yield from nodes(child, f"{prefix}{key!s}.")
-        elif isinstance(child, ListConfig):
-            for index, item in enumerate(child):
-                if isinstance(item, DictConfig):
-                    yield from nodes(item, f"{prefix}{key!s}[{index}].")
 
 
 def expected_values(node: DictConfig, prefix: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from hydra.utils import get_object, instantiate
 
 from ivqa.config.model_sources import source_of
-from ivqa.config.values import nodes
+from ivqa.config.nodes import nodes
 from ivqa.data.batches.datamodule import build_vocabularies
 from ivqa.errors import UserError
 from ivqa.features import offered_places

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ivqa.config.error_messages import place_in_own_code
 from ivqa.config.model_sources import Pretrained, source_of
-from ivqa.config.values import nodes
+from ivqa.config.nodes import nodes
 from ivqa.data import VQADataset
 from ivqa.data.batches.batch import ImageBatch
 from ivqa.diagnosis import Candidates

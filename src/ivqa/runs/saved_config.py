@@ -17,9 +17,9 @@ from omegaconf.errors import OmegaConfBaseException
 from ivqa.config.checks import check_config
 from ivqa.config.choices import choices_of, conf_dir, config_folders, search_path
 from ivqa.config.error_messages import describe
+from ivqa.config.nodes import nodes
 from ivqa.config.short_forms import ALIASES
 from ivqa.config.stored_runs import OwnSettings, check_stored, is_written, own_settings
-from ivqa.config.values import nodes
 from ivqa.errors import UserError
 from ivqa.runs.precision import set_precision
 from ivqa.runs.run_directory import best_checkpoint
