@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ivqa.runs.memory import busy_share, idle_ticks
+
 
 @pytest.mark.skipif(
     platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is configured"
@@ -60,17 +62,19 @@ print(sum(one["collections"] for one in gc.get_stats()))
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other threads than libgomp's")
 @pytest.mark.parametrize(
-    ("load", "chosen", "sleeps"),
-    [(1e9, {}, True), (0.0, {}, False), (1e9, {"OMP_WAIT_POLICY": "ACTIVE"}, False)],
+    ("share", "chosen", "sleeps"),
+    [(0.5, {}, True), (0.1, {}, False), (1.0, {"OMP_WAIT_POLICY": "ACTIVE"}, False)],
 )
-def test_threads_sleep_on_a_busy_machine(load: float, chosen: dict[str, str], sleeps: bool) -> None:
+def test_threads_sleep_on_a_busy_machine(
+    share: float, chosen: dict[str, str], sleeps: bool
+) -> None:
     """OMP_DISPLAY_ENV makes libgomp print its settings when PyTorch loads it."""
     code = f"""
-import os
-os.getloadavg = lambda: ({load}, 0.0, 0.0)
 import sys
 from pathlib import Path
 from ivqa.command_line import entry_point
+from ivqa.runs import memory
+memory.busy_share = lambda: {share}
 sys.argv = ["train.py", "--cfg", "job"]
 entry_point(Path("conf").absolute(), "train")
 import torch
@@ -87,3 +91,33 @@ import torch
     )
     assert "GOMP_SPINCOUNT" in done.stderr
     assert ("GOMP_SPINCOUNT = '0'" in done.stderr) == sleeps
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/stat is Linux's")
+def test_a_machine_is_busy_with_a_program_on_each_of_its_cpus() -> None:
+    code = "print(flush=True)\nwhile True: pass"
+    programs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        for _ in os.sched_getaffinity(0)
+    ]
+    try:
+        for program in programs:
+            assert program.stdout is not None
+            program.stdout.readline()
+        assert busy_share(0.5) > 0.8
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+def test_idle_time_is_that_of_the_given_cpus() -> None:
+    """user, nice, system, idle, waiting for a disk, two of interrupts, stolen, two of guests."""
+    stat = """cpu  111 0 30 1530 10 1 2 3 50 0
+cpu0 100 0 20 800 10 1 2 3 50 0
+cpu1 1 0 0 700 0 0 0 0 0 0
+cpu11 10 0 10 30 0 0 0 0 0 0
+intr 5 1
+"""
+    assert idle_ticks(stat, {0, 1}) == (800 + 10 + 700, 936 + 701)
+    assert idle_ticks(stat, {11}) == (30, 50)
