@@ -35,3 +35,25 @@ def test_a_model_asks_on_the_gpu_of_its_process(
     if rank is not None:
         monkeypatch.setenv("LOCAL_RANK", rank)
     assert device.asking_device(accelerator) == torch.device(expected)
+
+
+def test_the_fast_tanh_is_tanh() -> None:
+    exact = torch.linspace(-20, 20, 100_001, dtype=torch.float64)
+    found = device.fast_tanh(exact.float())
+    torch.testing.assert_close(found.double(), exact.float().double().tanh(), atol=2e-7, rtol=0)
+    half = exact.bfloat16()
+    assert torch.equal(device.fast_tanh(half), half.tanh())
+    some = exact[::1000].float().requires_grad_()
+    assert torch.autograd.gradcheck(device.fast_tanh, (exact[::5000].requires_grad_(),))
+    (slope,) = torch.autograd.grad(device.fast_tanh(some).sum(), some)
+    torch.testing.assert_close(slope, 1 - some.detach().tanh() ** 2, atol=1e-6, rtol=0)
+
+
+def test_only_a_cpu_shares_work_and_only_in_float32_without_gradients() -> None:
+    cpu = torch.device("cpu")
+    assert not device.infers_on_cpu(cpu)
+    with torch.no_grad():
+        assert device.infers_on_cpu(cpu)
+        assert not device.infers_on_cpu(torch.device("cuda"))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not device.infers_on_cpu(cpu)

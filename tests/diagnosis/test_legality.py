@@ -15,7 +15,7 @@ from ivqa.data.batches.batch import ImageBatch, VQABatch
 from ivqa.diagnosis import KINDS, LegalityCNN, LegalityModule, perturb
 from ivqa.diagnosis.beliefs.perturbation import fingerprints
 from ivqa.diagnosis.legality import module as legality
-from ivqa.text.vocabulary import Vocabulary
+from ivqa.text.vocabulary import PAD, Tokens, Vocabulary
 
 NOUNS = ["star", "heart", "cross", "circle", "square"]
 COLORS = ["red", "blue", "green", "yellow"]
@@ -115,7 +115,9 @@ def test_the_network_is_that_of_the_definition() -> None:
         mixed = gate * carried + (1 - gate) * features
         logit = (weights["output.weight"] @ mixed + weights["output.bias"])[0]
         torch.testing.assert_close(network(WORDS.encode([text])).detach()[0], logit)
-        torch.testing.assert_close(module.probabilities([text])[0], 1 / (1 + (-logit).exp()))
+        for copies in (1, 9):
+            found = module.probabilities([text] * copies)
+            torch.testing.assert_close(found, (1 / (1 + (-logit).exp())).expand(copies))
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_both_classes() -> None:
@@ -217,6 +219,22 @@ def test_padding_and_other_texts_do_not_change_a_score() -> None:
     alone = module.probabilities(["Is there a star?"])
     together = module.probabilities([QUESTIONS[-1], "Is there a star?", ""])
     assert torch.allclose(alone, together[1:2], atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 6, 8, 11])
+def test_few_different_words_are_multiplied_once(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 words are read; what the convolutions find is the truth."""
+    network = LegalityCNN(num_words=12, widths=(1, 3), maps=(4, 5), max_length=8).eval()
+    ids = torch.randint(12, (40, length), generator=torch.Generator().manual_seed(length))
+    for row, words in enumerate(ids):
+        words[row % (length + 1) :] = PAD
+    questions = Tokens(ids, (ids != PAD).sum(dim=1))
+    by_convolution = network(questions).detach()
+    monkeypatch.delattr(LegalityCNN, "_maxima")
+    with torch.no_grad():
+        torch.testing.assert_close(network(questions), by_convolution)
 
 
 @pytest.mark.parametrize(

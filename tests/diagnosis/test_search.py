@@ -94,6 +94,28 @@ def test_identical_questions_of_a_pair_are_answered_once() -> None:
     assert candidates.first.tolist() == [0, 1, 3, 4]
 
 
+def test_the_answerer_sees_only_the_images_of_its_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    class Looks(WordAnswerer):
+        def log_scores(
+            self, images: ImageBatch, questions: list[str], answers: list[str] | None = None
+        ) -> Tensor:
+            concepts = images.feature("concepts")
+            assert len(images.ids) == len(concepts) == len(images.index.unique())
+            seen.extend(images.ids[images.index].tolist())
+            torch.testing.assert_close(
+                concepts[images.index], features[images.ids - 7][images.index]
+            )
+            return super().log_scores(images, questions, answers)
+
+    features = toy_images(1).feature("concepts")
+    monkeypatch.setattr("ivqa.diagnosis.candidates._QUESTIONS_PER_PASS", 2)
+    candidates = replace(_candidates(), answerer=Looks())
+    torch.testing.assert_close(candidates.phi, _candidates().phi)
+    assert seen == [7, 8, 7, 7]  # of pairs 0, 1 and 3, whose two questions differ
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=40))
 def test_equal_rows_are_grouped_in_the_order_of_their_first(rows: list[tuple[int, int]]) -> None:
     numbers: dict[tuple[int, int], int] = {}

@@ -112,7 +112,8 @@ class Candidates:
         return phi, torch.tensor([own == normalise_answer(answer) for own, answer in pairs])
 
     def _images_of(self, rows: Tensor) -> ImageBatch:
-        return self.images.select(self.questions.pair[rows].to(self.images.index.device))
+        """The images of questions; a model would compute its part of the others at each pass."""
+        return self.images.select(self.questions.pair[rows].to(self.images.index.device)).used()
 
     @property
     def phi(self) -> Tensor:

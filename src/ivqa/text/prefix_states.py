@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.device import fast_tanh
 from ivqa.text.vocabulary import Tokens
 
 
@@ -49,12 +50,12 @@ def last_states(layers: nn.RNNBase, embed: Callable[[Tensor], Tensor], question:
 def _gru(of_input: Tensor, of_state: Tensor, hidden: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
     reset, update, new = of_input.chunk(3, dim=1)
     reset_state, update_state, new_state = of_state.chunk(3, dim=1)
-    new = torch.addcmul(new, (reset + reset_state).sigmoid_(), new_state).tanh_()
+    new = fast_tanh(torch.addcmul(new, (reset + reset_state).sigmoid_(), new_state))
     hidden = torch.lerp(new, hidden, (update + update_state).sigmoid_())
     return hidden, hidden
 
 
 def _lstm(of_input: Tensor, of_state: Tensor, _: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     enter, keep, new, leave = (of_input + of_state).chunk(4, dim=1)
-    cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
-    return leave.sigmoid() * cell.tanh(), cell
+    cell = keep.sigmoid() * cell + enter.sigmoid() * fast_tanh(new)
+    return leave.sigmoid() * fast_tanh(cell), cell

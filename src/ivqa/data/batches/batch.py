@@ -89,6 +89,18 @@ class ImageBatch:
         """Repeats every sample `repeats` times in a row; the M images stay the same."""
         return replace(self, index=self.index.repeat_interleave(repeats, 0))
 
+    def used(self) -> "ImageBatch":
+        """Returns the same samples without the images that no sample refers to."""
+        rows, index = self.index.unique(return_inverse=True)  # (M',) ascending, (B,)
+        if len(rows) == len(self.ids):
+            return self
+        kept: dict[str, Any] = {
+            name: value[rows]
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor) and name != "index"
+        }
+        return replace(self, index=index, **kept)
+
     def encoded(self, encoder: PixelEncoder | None) -> "ImageBatch":
         """Computes features from the pixels, once for each image that a sample refers to.
 
@@ -105,11 +117,10 @@ class ImageBatch:
                 "this model computes image features from pixels, which this batch does not carry; "
                 "choose the features= that the model was trained with, such as trainable"
             )
-        used, index = self.index.unique(return_inverse=True)  # (M',) ascending, (B,)
-        every = len(used) == len(self.pixels)
-        pixels = self.pixels if every else self.pixels[used]  # (M', 3, H, W)
-        features: dict[str, Any] = dict(encoder(pixels))
-        return ImageBatch(self.ids[used], index, source=self.source, pixels=pixels, **features)
+        seen = ImageBatch(self.ids, self.index, source=self.source, pixels=self.pixels).used()
+        assert seen.pixels is not None
+        features: dict[str, Any] = dict(encoder(seen.pixels))
+        return replace(seen, **features)
 
     def to(self, device: Any, **kwargs: Any) -> "ImageBatch":
         """Returns the batch on another device; the arguments are those of `Tensor.to`."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.device import infers_on_cpu
 from ivqa.errors import UserError
 from ivqa.ranges import Count, Counts, ShareBelowOne
 from ivqa.text.vocabulary import PAD, Tokens
@@ -83,14 +84,41 @@ class LegalityCNN(nn.Module):
         Returns:
             (B,) float32 logits.
         """
-        # A fixed length: the widest filter fits, and a logit does not depend on the padding of the
-        # batch.
         ids = questions.ids[:, : self.max_length]
-        ids = F.pad(ids, (0, self.max_length - ids.shape[1]), value=PAD)
-        embedded = self.embedding(ids).transpose(1, 2)  # (B, d_e, max_length)
-        # One (B, maps) for each width.
-        maxima = [layer(embedded).relu().amax(dim=2) for layer in self.filters]
+        maxima = self._maxima_of_words(ids) if infers_on_cpu(ids.device) else self._maxima(ids)
         features = torch.cat(maxima, dim=1)  # (B, M)
         gate = self.gate(features).sigmoid()
         mixed = gate * self.carry(features).relu() + (1 - gate) * features
         return self.output(self.dropout(mixed))[:, 0]
+
+    def _maxima(self, ids: Tensor) -> list[Tensor]:
+        """max_t relu(conv_w(x))_t of each width, (B, maps)."""
+        # A fixed length: the widest filter fits, and a logit does not depend on the padding of the
+        # batch.
+        ids = F.pad(ids, (0, self.max_length - ids.shape[1]), value=PAD)
+        embedded = self.embedding(ids).transpose(1, 2)  # (B, d_e, max_length)
+        return [layer(embedded).relu().amax(dim=2) for layer in self.filters]
+
+    def _maxima_of_words(self, ids: Tensor) -> list[Tensor]:
+        """The same without gradients, ten times as fast for thousands of questions.
+
+        What a word adds to a filter depends on the word and its place in the window alone. It is
+        computed once for each word of the batch, and a window is a sum of such rows.
+        """
+        filters: list[Any] = [*self.filters]
+        # Further padding would repeat a window of padding alone.
+        widest = max(layer.kernel_size[0] for layer in filters)
+        ids = F.pad(ids, (0, min(self.max_length - ids.shape[1], widest)), value=PAD)
+        words, numbers = ids.unique(return_inverse=True)  # (V',), (B, T) in [0, V')
+        if 4 * len(words) > ids.numel():  # hardly a word comes twice
+            return self._maxima(ids)
+        embedded = self.embedding(words)  # (V', d_e)
+        maxima = []
+        for layer in filters:
+            maps, _, width = layer.weight.shape  # M_w, d_e, w
+            table = embedded @ layer.weight.permute(2, 1, 0)  # by place in the window: (w, V', M_w)
+            rows = numbers.unfold(1, width, 1) + len(words) * torch.arange(width)  # (B, windows, w)
+            windows = F.embedding_bag(rows.flatten(0, 1), table.flatten(0, 1), mode="sum")
+            highest = windows.view(*rows.shape[:2], maps).amax(dim=1)
+            maxima.append((highest + layer.bias).relu())  # neither changes which is the highest
+        return maxima

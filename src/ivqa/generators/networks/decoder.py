@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ivqa.device import fast_tanh
 from ivqa.errors import UserError
 from ivqa.text.vocabulary import BOS, EOS, PAD, UNK, Tokens
 
@@ -157,8 +158,8 @@ class QuestionDecoder(nn.Module):
             gates.addmm_(hidden.to(gates.dtype), weight_hidden.t().to(gates.dtype))
             # PyTorch's order of the gates: i, f, g, o.
             enter, keep, new, leave = gates.chunk(4, dim=1)
-            cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
-            hidden = leave.sigmoid() * cell.tanh()
+            cell = keep.sigmoid() * cell + enter.sigmoid() * fast_tanh(new)
+            hidden = leave.sigmoid() * fast_tanh(cell)
             output = hidden if look is None else look(hidden[:, None], more[-1])[:, 0]
             return self.next_log_probs(output), (hidden, cell, *more)
 

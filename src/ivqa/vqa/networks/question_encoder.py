@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from ivqa.device import infers_on_cpu
 from ivqa.errors import UserError
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.prefix_states import last_states
@@ -78,7 +79,7 @@ class RecurrentEncoder(QuestionEncoder):
 
     @override
     def forward(self, question: Tokens) -> Tensor:
-        if self._shares_states(question.ids.device):
+        if not self.training and infers_on_cpu(question.ids.device):
             found = last_states(self.recurrence, self._embedded, question)
             return found * (question.lengths > 0)[:, None]
         embedded = self._embedded(question.ids)  # (B, T, d_e)
@@ -95,8 +96,3 @@ class RecurrentEncoder(QuestionEncoder):
 
     def _embedded(self, words: Tensor) -> Tensor:
         return self.dropout(self.embedding(words))
-
-    def _shares_states(self, device: torch.device) -> bool:
-        """Whether questions that begin alike share states, as a CPU gains by without gradients."""
-        learning = self.training or torch.is_grad_enabled()
-        return not learning and device.type == "cpu" and not torch.is_autocast_enabled("cpu")
