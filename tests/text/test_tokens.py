@@ -101,3 +101,8 @@ def test_words_of_the_embedded_questions() -> None:
     assert [tokenise(text) for text in texts] == [_plain_words(text) for text in texts]
     typographic = ["What’s the café’s T‑shirt — 2.5 dogs…?", "“Is it red?”, 50°C, ½, naïve"]
     assert [tokenise(text) for text in typographic] == [_plain_words(text) for text in typographic]
+
+
+def test_the_words_of_a_text_that_was_read_before_are_a_new_list() -> None:
+    tokenise("Is it red?").append("changed")
+    assert tokenise("Is it red?") == ["is", "it", "red"]

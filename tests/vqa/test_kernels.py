@@ -72,6 +72,14 @@ def test_matmul_by_image(index: list[int] | None, transposed: bool, num: int) ->
     )
 
 
+@pytest.mark.parametrize("questions_of_the_first", [20, 2000])
+def test_one_image_with_most_questions(questions_of_the_first: int) -> None:
+    """Padding is cheaper up to a bound, beyond which the images are repeated."""
+    index = torch.tensor([*range(20)] * 3 + [0] * questions_of_the_first)
+    inputs = _leaf(len(index), 2, 7), _leaf(20, 7, 5), index
+    _assert_equal(k.matmul_by_image, plain.matmul_by_image, *inputs)
+
+
 @pytest.mark.parametrize("index", INDICES)
 def test_repeated_images_and_their_index_are_those_of_each_question(index: list[int]) -> None:
     values, chosen = torch.randn(M, L, 5), torch.tensor(index)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 # Letters and digits; apostrophes, hyphens and full stops inside: "don't", "t-shirt", "2.5".
 _WORD = re.compile(r"[^\W_]+(?:['.\-][^\W_]+)*")
@@ -22,12 +22,17 @@ def tokenise(text: str) -> list[str]:
         >>> tokenise("What's on the T-shirt, left of the 2 dogs?")
         ["what's", 'on', 'the', 't-shirt', 'left', 'of', 'the', '2', 'dogs']
     """
+    return [*_words_of(text)]
+
+
+@lru_cache(maxsize=1 << 16)  # questions are read again and again: in answers, rules and figures
+def _words_of(text: str) -> tuple[str, ...]:
     # The typographic apostrophe counts as the plain one.
     lower = text.lower().replace("’", "'")
     if lower.isascii():
-        return _WORD.findall(lower)
+        return (*_WORD.findall(lower),)
     composed = unicodedata.normalize("NFC", _INVISIBLE.sub("", lower))
-    return _word_with_marks().findall(composed)
+    return (*_word_with_marks().findall(composed),)
 
 
 @cache

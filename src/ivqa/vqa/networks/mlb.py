@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from ivqa.data.batches.batch import ImageBatch
+from ivqa.device import fast_tanh
 from ivqa.ranges import Count, ShareBelowOne
 from ivqa.text.vocabulary import Tokens
 from ivqa.vqa.network import OneFeatureNetwork, SharedDropout
@@ -72,7 +73,7 @@ class MLB(OneFeatureNetwork):
             q: Encoded questions, (B, d_q).
         """
         grid, index_or_none = kernels.repeat_images(grid, index)
-        v = self.attention_image(self.dropout_grid(grid)).tanh()  # tanh(W^T V), (B or M, L, d)
+        v = fast_tanh(self.attention_image(self.dropout_grid(grid)))  # tanh(W^T V), (B or M, L, d)
         u = self.attention_question(self.dropout(q)).tanh()  # tanh(U^T q), (B, d)
         # P^T (u * v) = (P * u)^T v, which needs no tensor (B, L, d) of products.
         guides = self.glimpses.weight * u[:, None]  # P * u, (B, G, d)
