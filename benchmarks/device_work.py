@@ -17,8 +17,11 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.cuda import paths
 from ivqa import device
+from ivqa.diagnosis.legality import cnn
 from ivqa.generators.decoding import strategies
+from ivqa.generators.networks import decoder
 from ivqa.text import vocabulary
+from ivqa.vqa.networks import mlb, question_encoder
 
 _VIEWS = {"detach", "expand", "select", "slice", "t", "transpose", "unsqueeze", "view", "permute"}
 _VIEWS |= {"squeeze", "split", "split_with_sizes", "chunk", "alias", "_unsafe_view", "unbind"}
@@ -70,7 +73,7 @@ class _Count(TorchDispatchMode):
 
 @contextmanager
 def _counted() -> Iterator[_Count]:
-    """Counts inside, with the decoding of a GPU."""
+    """Counts inside, where a GPU's ways are taken instead of a CPU's."""
     count = _Count()
 
     def waiting(method: Any) -> Any:
@@ -90,6 +93,10 @@ def _counted() -> Iterator[_Count]:
     with (
         patch.dict(device._ROWS, {"cpu": device._OF_A_GPU}),
         patch.object(strategies, "_decode_unfinished", strategies._decode_all),
+        patch.object(cnn, "infers_on_cpu", lambda _: False),
+        patch.object(question_encoder, "infers_on_cpu", lambda _: False),
+        patch.object(decoder, "fast_tanh", Tensor.tanh),
+        patch.object(mlb, "fast_tanh", Tensor.tanh),
         patch.object(Tensor, "cpu", waiting(Tensor.cpu)),
         patch.object(Tensor, "tolist", waiting(Tensor.tolist)),
         patch.object(vocabulary, "tokenise", reading(vocabulary.tokenise)),
