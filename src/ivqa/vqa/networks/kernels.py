@@ -27,7 +27,7 @@ from torch import Tensor, nn
 # Added to the mean square in norm(), which would divide 0 by 0 for a vector of zeros.
 TINY = 1e-8
 # Rows with padding, as a multiple of those without, up to which padding is cheaper than repeating
-# images: a product with a row takes a tenth of the time of a copy of the image.
+# images: with sixteen times the rows, MLB's products take a third of the time of the copies.
 _PADDING = 16
 
 
