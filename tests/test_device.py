@@ -48,6 +48,23 @@ def test_the_fast_tanh_is_tanh() -> None:
     torch.testing.assert_close(slope, 1 - some.detach().tanh() ** 2, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_states_of_an_lstm_and_their_slopes_are_pytorchs(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    cell = torch.nn.LSTMCell(3, 5, dtype=dtype)
+    words, hidden = torch.randn(4, 3, dtype=dtype), torch.randn(4, 5, dtype=dtype)
+    before = torch.randn(4, 5, dtype=dtype, requires_grad=True)
+    expected = cell(words, (hidden, before))
+    of_state = torch.nn.functional.linear(hidden, cell.weight_hh, cell.bias_hh)
+    gates = torch.nn.functional.linear(words, cell.weight_ih, cell.bias_ih) + of_state
+    found = device.lstm_states(gates, before)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    inputs = (before, cell.weight_hh)
+    slopes = torch.autograd.grad(sum(part.sum() for part in found), inputs)
+    expected_slopes = torch.autograd.grad(sum(part.sum() for part in expected), inputs)
+    torch.testing.assert_close(slopes, expected_slopes, atol=1e-5, rtol=0)
+
+
 def test_only_a_cpu_shares_work_and_only_in_float32_without_gradients() -> None:
     cpu = torch.device("cpu")
     assert not device.infers_on_cpu(cpu)

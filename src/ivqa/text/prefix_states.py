@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ivqa.device import fast_tanh
+from ivqa.device import fast_tanh, lstm_states
 from ivqa.text.vocabulary import Tokens
 
 
@@ -30,12 +30,12 @@ def last_states(layers: nn.RNNBase, embed: Callable[[Tensor], Tensor], question:
     rows = torch.arange(len(ids), device=ids.device)  # the questions that go on
     node = torch.zeros_like(rows)  # the state that each of them has reached
     first = table.new_zeros(1, layers.hidden_size)
-    states: list[tuple[Tensor, ...]] = [(first, first)] * len(weights)
+    states: list[tuple[Tensor, ...]] = [(first,) if step is _gru else (first, first)] * len(weights)
     found = table.new_empty(len(ids), layers.hidden_size)
     for position in range(int(lengths.max()) if len(lengths) else 0):
         # A state is the one before and a word.
         code, node = (node * len(used) + ids[rows, position]).unique(return_inverse=True)
-        before, gates = code // len(used), table[code % len(used)]
+        before, gates = code // len(used), table.index_select(0, code % len(used))
         for number, (_, state, _, bias) in enumerate(weights):
             if number:
                 gates = F.linear(states[number - 1][0], weights[number][0], weights[number][2])
@@ -47,15 +47,13 @@ def last_states(layers: nn.RNNBase, embed: Callable[[Tensor], Tensor], question:
     return found
 
 
-def _gru(of_input: Tensor, of_state: Tensor, hidden: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
-    reset, update, new = of_input.chunk(3, dim=1)
-    reset_state, update_state, new_state = of_state.chunk(3, dim=1)
-    new = fast_tanh(torch.addcmul(new, (reset + reset_state).sigmoid_(), new_state))
-    hidden = torch.lerp(new, hidden, (update + update_state).sigmoid_())
-    return hidden, hidden
+def _gru(of_input: Tensor, of_state: Tensor, hidden: Tensor) -> tuple[Tensor]:
+    size = hidden.shape[1]
+    both = (of_input[:, : 2 * size] + of_state[:, : 2 * size]).sigmoid_()
+    reset, update = both.chunk(2, dim=1)
+    new = torch.addcmul(of_input[:, 2 * size :], reset, of_state[:, 2 * size :])
+    return (torch.lerp(fast_tanh(new), hidden, update),)
 
 
 def _lstm(of_input: Tensor, of_state: Tensor, _: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    enter, keep, new, leave = (of_input + of_state).chunk(4, dim=1)
-    cell = keep.sigmoid() * cell + enter.sigmoid() * fast_tanh(new)
-    return leave.sigmoid() * fast_tanh(cell), cell
+    return lstm_states(of_input + of_state, cell)

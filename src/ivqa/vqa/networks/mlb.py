@@ -74,7 +74,7 @@ class MLB(OneFeatureNetwork):
         """
         grid, index_or_none = kernels.repeat_images(grid, index)
         v = fast_tanh(self.attention_image(self.dropout_grid(grid)))  # tanh(W^T V), (B or M, L, d)
-        u = self.attention_question(self.dropout(q)).tanh()  # tanh(U^T q), (B, d)
+        u = fast_tanh(self.attention_question(self.dropout(q)))  # tanh(U^T q), (B, d)
         # P^T (u * v) = (P * u)^T v, which needs no tensor (B, L, d) of products.
         guides = self.glimpses.weight * u[:, None]  # P * u, (B, G, d)
         scores = kernels.matmul_by_image(guides, v.mT, index_or_none)  # (B, G, L)
@@ -92,8 +92,9 @@ class MLB(OneFeatureNetwork):
         alpha = self.attention(grid, images.index, q).to(grid.dtype)  # (B, G, L)
         attended = kernels.matmul_by_image(alpha, grid, images.index)  # (B, G, d_v)
         glimpses = [
-            project(self.dropout(attended[:, g])).tanh() for g, project in enumerate(self.images)
+            fast_tanh(project(self.dropout(attended[:, g])))
+            for g, project in enumerate(self.images)
         ]
         f_v = torch.cat(glimpses, dim=1)  # (B, G d)
-        f_q = self.question(self.dropout(q)).tanh()  # tanh(W_q q), (B, G d)
+        f_q = fast_tanh(self.question(self.dropout(q)))  # tanh(W_q q), (B, G d)
         return self.output(self.dropout(f_q * f_v))
