@@ -114,7 +114,7 @@ def run() -> list[dict[str, Any]]:
 
 @torch.no_grad()
 def _ours(decoder: QuestionDecoder, strategy: Strategy, hidden: Tensor) -> None:
-    strategy(*decoder.decoding(hidden), MAX_WORDS)
+    strategy(decoder.stepper(len(hidden)), decoder.start(hidden), MAX_WORDS)
 
 
 @torch.no_grad()
@@ -135,7 +135,7 @@ def _calibrate(decoder: QuestionDecoder, strategy: Strategy, hidden: Tensor) -> 
     with torch.no_grad():
         for _ in range(16):
             decoder.output.bias[EOS] = (low + high) / 2
-            found = strategy(*decoder.decoding(hidden[:256]), MAX_WORDS)
+            found = strategy(decoder.stepper(256), decoder.start(hidden[:256]), MAX_WORDS)
             mean = float(found.tokens.lengths.float().mean())
             low, high = ((low + high) / 2, high) if mean > 7 else (low, (low + high) / 2)
     return mean

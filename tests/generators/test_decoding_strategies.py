@@ -41,7 +41,7 @@ def way(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def decoder_of(num_words: int, seed: int = 0, end_bias: float = 0.0) -> QuestionDecoder:
     torch.manual_seed(seed)
-    # h_0 at each word, so that the step also needs the rows that have not ended.
+    # h_0 at each word, so that a step needs it of the rows that have not ended.
     decoder = QuestionDecoder(
         num_words=num_words, embedding_size=4, hidden_size=6, feed_condition=True
     )
@@ -54,8 +54,12 @@ def decoder_of(num_words: int, seed: int = 0, end_bias: float = 0.0) -> Question
 
 def decode(decoder: QuestionDecoder, hidden: Tensor, strategy: Any, **options: Any) -> Decoded:
     with torch.no_grad():
-        max_length = options.pop("max_length", MAX_LENGTH)
-        return strategy(*decoder.decoding(hidden), max_length, **options)
+        return strategy(
+            decoder.stepper(len(hidden)),
+            decoder.start(hidden),
+            options.pop("max_length", MAX_LENGTH),
+            **options,
+        )
 
 
 def texts(tokens: Tokens) -> list[tuple[int, ...]]:
@@ -122,7 +126,7 @@ def test_a_question_of_max_length_is_ended_by_eos(strategy: Any) -> None:
 def test_greedy_takes_the_most_probable_word_each_time() -> None:
     decoder, hidden = decoder_of(12), torch.randn(20, 6)
     for row, words in enumerate(texts(decode(decoder, hidden, Greedy()).tokens)):
-        step, state = decoder.decoding(hidden[row : row + 1])
+        step, state = decoder.stepper(1), decoder.start(hidden[row : row + 1])
         token = torch.tensor([BOS])
         for word in [*words, *([EOS] if len(words) < MAX_LENGTH else [])]:
             log_probs, state = step(state, token)

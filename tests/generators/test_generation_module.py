@@ -114,9 +114,8 @@ def test_samples_of_one_pair_differ_by_their_z(
 def test_without_z_a_deterministic_strategy_repeats_itself(build_module: Build) -> None:
     module = build_module(partial(AnswerOnlyGenerator, hidden_size=9))
     steps: list[int] = []
-    decoder = module.network.decoder
-    decoding = decoder.decoding
-    decoder.decoding = lambda hidden, look: steps.append(len(hidden)) or decoding(hidden, look)
+    stepper = module.network.decoder.stepper
+    module.network.decoder.stepper = lambda rows, look=None: steps.append(rows) or stepper(rows)
     questions = module.sample(random_images(2), ["red", "yes"], 40, Greedy())
     assert len(set(questions.text[:40])) == 1
     assert len(questions.tokens) == len(questions.pair) == len(questions.log_likelihood) == 80

@@ -113,7 +113,7 @@ def test_the_variational_preset_has_the_equations_of_the_paper() -> None:
     torch.testing.assert_close(hidden, torch.stack(starts), atol=1e-5, rtol=1e-4)
     state = network.decoding(conditions, posterior.sample(noise))[1]
     torch.testing.assert_close(state[0], hidden)
-    assert network.decoder.feed is None  # h_0 is not fed at each word
+    assert len(state) == 2  # h_0 and c_0: nothing is fed at each word
     assert state[1].abs().sum() == 0
 
 

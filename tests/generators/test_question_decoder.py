@@ -44,13 +44,13 @@ def test_teacher_forcing_is_the_lstm_equations_written_out(decoder: QuestionDeco
         assert (log_probs[row, len(words) + 1 :] == 0).all()
 
 
-@pytest.mark.parametrize("rows", [1, 5])  # without and with the table of input gates
+@pytest.mark.parametrize("rows", [1, 10_000])  # without and with the table of input gates
 def test_steps_agree_with_teacher_forcing(decoder: QuestionDecoder, rows: int) -> None:
-    question = random_tokens(rows, NUM_WORDS, min_length=5)
-    hidden = torch.randn(rows, 7)
-    step, state = decoder.decoding(hidden)
-    inputs = torch.cat([torch.full((rows, 1), BOS), question.ids], dim=1)
-    targets = torch.cat([question.ids, torch.full((rows, 1), EOS)], dim=1)
+    question = random_tokens(5, NUM_WORDS, min_length=5)
+    hidden = torch.randn(5, 7)
+    step, state = decoder.stepper(rows), decoder.start(hidden)
+    inputs = torch.cat([torch.full((5, 1), BOS), question.ids], dim=1)
+    targets = torch.cat([question.ids, torch.full((5, 1), EOS)], dim=1)
     steps = []
     for position in range(6):
         log_probs, state = step(state, inputs[:, position])
@@ -59,8 +59,7 @@ def test_steps_agree_with_teacher_forcing(decoder: QuestionDecoder, rows: int) -
 
 
 def test_probabilities_sum_to_one_without_pad_and_bos(decoder: QuestionDecoder) -> None:
-    step, state = decoder.decoding(torch.randn(4, 7))
-    log_probs, _ = step(state, torch.full((4,), BOS))
+    log_probs, _ = decoder.stepper(1)(decoder.start(torch.randn(4, 7)), torch.full((4,), BOS))
     torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(4))
     assert (log_probs[:, [PAD, BOS]] == float("-inf")).all()
     assert torch.isfinite(log_probs[:, [EOS, UNK, 4]]).all()
@@ -74,8 +73,7 @@ def test_padding_changes_nothing(decoder: QuestionDecoder) -> None:
 def test_the_score_of_an_empty_question_is_that_of_eos(decoder: QuestionDecoder) -> None:
     hidden = torch.randn(2, 7)
     empty = Tokens(torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
-    step, state = decoder.decoding(hidden)
-    first, _ = step(state, torch.full((2,), BOS))
+    first, _ = decoder.stepper(1)(decoder.start(hidden), torch.full((2,), BOS))
     torch.testing.assert_close(decoder(hidden, empty)[:, 0], first[:, EOS])
     assert (decoder(hidden, empty)[:, 1] == 0).all()
 
@@ -94,7 +92,7 @@ def test_word_dropout_replaces_inputs_in_training_only() -> None:
     decoder.eval()
     seen = decoder(hidden, question)
     assert not torch.allclose(dropped, seen)
-    step, state = decoder.decoding(hidden)
+    step, state = decoder.stepper(1), decoder.start(hidden)
     tokens = torch.full((4,), BOS)
     for position in range(5):
         log_probs, state = step(state, tokens)

@@ -120,51 +120,47 @@ class QuestionDecoder(nn.Module):
         """Log-probabilities (N, V), float32, of the next word after outputs (N, d_h)."""
         return self._logits(output).log_softmax(dim=1)
 
-    def decoding(self, hidden: Tensor, look: Look | None = None) -> tuple[Step, State]:
-        """Builds the function that decodes one word, without dropout, and its first state.
+    def start(self, hidden: Tensor, looks: bool = False) -> State:
+        """Returns the state of h_0 (N, d_h) before <bos> is read.
+
+        It is (h_0, c_0 = 0); with feed_condition also the contribution of h_0 to the input gates of
+        every word, (N, 4 d_h); with `looks`, where words look at images, also the rows 0 to N - 1.
+        """
+        state: State = (hidden, torch.zeros_like(hidden))
+        if self.feed is not None:
+            fed = F.linear(self.feed(hidden), self.lstm.all_weights[0][0])  # (N, 4 d_h)
+            state = (*state, fed)
+        return (*state, torch.arange(len(hidden), device=hidden.device)) if looks else state
+
+    def stepper(self, rows: int, look: Look | None = None) -> Step:
+        """Builds the function that decodes one word, without dropout.
 
         The equations are those of `forward`. The products of the input weights with all V
-        embeddings are computed once if that is less work than computing them at every step.
-
-        Args:
-            hidden: h_0 of N questions, (N, d_h).
-            look: Lets the words look at their images.
-
-        Returns:
-            The step, and the state before <bos> is read: h_0, c_0 = 0, and the rows 0 to N - 1.
+        embeddings are computed once if that is less work than computing them at every step, for
+        approximately `rows` questions. `look` lets the words look at their images.
         """
         weight_input, weight_hidden, bias_input, bias_hidden = self.lstm.all_weights[0]
         bias = bias_input + bias_hidden
-        size = len(hidden)
-        # Contribution of h_0 to the gates of every word, (N, 4 d_h).
-        fed = None if self.feed is None else F.linear(self.feed(hidden), weight_input)
         table: Tensor | None = None
-        if size * _WORDS_A_QUESTION >= self.num_words:
+        if rows * _WORDS_A_QUESTION >= self.num_words:
             table = F.linear(self.embedding.weight, weight_input, bias)  # (V, 4 d_h)
-            if fed is not None:
-                table = torch.cat([table, fed])
-
-        def gates_of(tokens: Tensor, rows: Tensor) -> Tensor:
-            if table is None:
-                gates = F.linear(self.embedding(tokens), weight_input, bias)  # (N, 4 d_h)
-                return gates if fed is None else gates + fed[rows]
-            if fed is None:
-                return table.index_select(0, tokens)
-            # One pass reads and adds the two rows of a question.
-            both = torch.stack([tokens, self.num_words + rows], dim=1)
-            return F.embedding_bag(both, table, mode="sum")
 
         def step(state: State, tokens: Tensor) -> tuple[Tensor, State]:
-            hidden, cell, rows = state  # (N, d_h), (N, d_h), (N,)
-            gates = gates_of(tokens, rows)
+            hidden, cell, *more = state  # (N, d_h) each; more: (N, 4 d_h), rows (N,)
+            if table is None:
+                gates = F.linear(self.embedding(tokens), weight_input, bias)  # (N, 4 d_h)
+            else:
+                gates = table.index_select(0, tokens)
             # In place: a copy of the gates takes a fifth of the step. Autocast leaves such
             # operations alone, so that they need one number format.
+            if self.feed is not None:
+                gates += more[0]
             gates.addmm_(hidden.to(gates.dtype), weight_hidden.t().to(gates.dtype))
             hidden, cell = lstm_states(gates, cell)
-            output = hidden if look is None else look(hidden[:, None], rows)[:, 0]
-            return self.next_log_probs(output), (hidden, cell, rows)
+            output = hidden if look is None else look(hidden[:, None], more[-1])[:, 0]
+            return self.next_log_probs(output), (hidden, cell, *more)
 
-        return step, (hidden, torch.zeros_like(hidden), torch.arange(size, device=hidden.device))
+        return step
 
     def _logits(self, hidden: Tensor) -> Tensor:
         # float32 under any autocast precision: a likelihood is a sum of many small terms.

@@ -233,4 +233,5 @@ class QuestionGenerator(GeneratorNetwork):
     @override
     def decoding(self, conditions: Conditions, z: Tensor | None) -> tuple[Step, State]:
         hidden = self.initial_hidden(conditions, z)
-        return self.decoder.decoding(hidden, self.look(conditions))
+        look = self.look(conditions)
+        return self.decoder.stepper(len(hidden), look), self.decoder.start(hidden, look is not None)
